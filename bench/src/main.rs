@@ -1,0 +1,3 @@
+//! Benchmarks as ratios to a reference measured in the same run.
+
+fn main() {}

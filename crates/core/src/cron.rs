@@ -1,0 +1,1 @@
+//! Cron expressions and the time zones they are read in.

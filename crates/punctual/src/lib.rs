@@ -1,0 +1,1 @@
+//! Punctual for programs that embed it: open a store, declare work, run it.

@@ -1,0 +1,3 @@
+//! The `punctual` command line.
+
+fn main() {}

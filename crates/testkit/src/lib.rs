@@ -1,0 +1,1 @@
+//! What tests share: the conformance suite, a reference model, a simulator and faults.

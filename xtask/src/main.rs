@@ -1,0 +1,3 @@
+//! What a developer and CI run: deps, test, tidy, bench, sim, mutants.
+
+fn main() {}
