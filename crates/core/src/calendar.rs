@@ -1,8 +1,8 @@
 //! Calendars: named sets of days and times at which nothing may run.
 
+use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
-use jiff::Timestamp;
 
 /// Days and stretches of time that are excluded from the schedules that use this calendar.
 #[derive(Debug, Clone)]

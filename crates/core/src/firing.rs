@@ -258,9 +258,7 @@ impl Slots<'_> {
     }
 
     /// The first slot that may run: within the window, and among the latest `limit`.
-    fn first_chosen(
-        &self, due: &DueLine, total: u64, limit: u64, in_window: &impl Fn(Timestamp) -> bool,
-    ) -> Timestamp {
+    fn first_chosen(&self, due: &DueLine, total: u64, limit: u64, in_window: &impl Fn(Timestamp) -> bool) -> Timestamp {
         let fits = |slot_at: Timestamp| {
             let before = self.before(due, slot_at).map_or(0, |last| self.count_due(due, last));
             total - before <= limit && in_window(slot_at)

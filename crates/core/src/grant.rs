@@ -106,7 +106,10 @@ mod tests {
         assert_eq!(check(Some(&one), "g1", now), Ok(()));
         assert_eq!(check(Some(&one), "g2", now), Err(ErrorCode::ScopeDenied));
         assert_eq!(check(Some(&grant(&["graph:execute:*"])), "g2", now), Ok(()));
-        assert_eq!(check(Some(&Grant { expires_at: Some(now), ..one.clone() }), "g1", now), Err(ErrorCode::GrantExpired));
+        assert_eq!(
+            check(Some(&Grant { expires_at: Some(now), ..one.clone() }), "g1", now),
+            Err(ErrorCode::GrantExpired)
+        );
         assert_eq!(check(Some(&Grant { expires_at: later, ..one.clone() }), "g1", now), Ok(()));
         assert_eq!(check(Some(&Grant { revoked_at: earlier, ..one }), "g1", now), Err(ErrorCode::GrantRevoked));
     }

@@ -109,14 +109,9 @@ mod tests {
 
     #[test]
     fn a04_slot_key_is_schedule_id_and_utc_instant() {
-        let key = SlotKey {
-            schedule_id: ScheduleId(Uuid::from_u128(7)),
-            slot_at: "2026-03-01T02:00:00Z".parse().unwrap(),
-        };
-        assert_eq!(
-            key.to_string(),
-            "00000000-0000-0000-0000-000000000007:2026-03-01T02:00:00Z"
-        );
+        let key =
+            SlotKey { schedule_id: ScheduleId(Uuid::from_u128(7)), slot_at: "2026-03-01T02:00:00Z".parse().unwrap() };
+        assert_eq!(key.to_string(), "00000000-0000-0000-0000-000000000007:2026-03-01T02:00:00Z");
     }
 
     #[test]

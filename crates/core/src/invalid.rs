@@ -15,11 +15,7 @@ pub struct Invalid {
 impl Invalid {
     /// A refusal without a remedy.
     pub fn new(field: impl Into<String>, problem: impl Into<String>) -> Self {
-        Self {
-            field: field.into(),
-            problem: problem.into(),
-            remedy: None,
-        }
+        Self { field: field.into(), problem: problem.into(), remedy: None }
     }
 
     /// Adds what to do instead.

@@ -73,10 +73,8 @@ impl Timeout {
     /// Refuses what would stop every job at once.
     pub fn validate(self) -> Result<(), Invalid> {
         match self {
-            Self::After(limit) if limit <= SignedDuration::ZERO => {
-                Err(Invalid::new("timeout", "is not longer than zero").remedy("give a time such as 30s, or none"))
-            }
-            _ => Ok(()),
+            Self::After(limit) => duration::check("timeout", limit),
+            Self::Never => Ok(()),
         }
     }
 
@@ -115,7 +113,8 @@ impl From<Timeout> for String {
 }
 
 /// What is asked for when a job is made.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct NewJob {
     /// What it does.
     pub target: Target,

@@ -56,11 +56,7 @@ impl Default for RetryPolicy {
 impl RetryPolicy {
     /// One attempt, no second try of any kind.
     pub fn none() -> Self {
-        Self {
-            max_attempts: 1,
-            max_interruptions: 0,
-            ..Self::default()
-        }
+        Self { max_attempts: 1, max_interruptions: 0, ..Self::default() }
     }
 
     /// Refuses what makes no sense.
@@ -71,7 +67,9 @@ impl RetryPolicy {
         if self.max_interruptions > 1000 {
             return Err(Invalid::new("retry.max_interruptions", "is more than 1000").remedy("use at most 1000"));
         }
-        if self.base.is_negative() || self.max < self.base {
+        duration::check("retry.base", self.base)?;
+        self.max_age.map_or(Ok(()), |age| duration::check("retry.max_age", age))?;
+        if self.max < self.base {
             return Err(Invalid::new("retry.max", "is shorter than retry.base").remedy("raise max or lower base"));
         }
         if self.max > SignedDuration::from_hours(24 * 30) {
@@ -185,7 +183,9 @@ mod tests {
         let chain = Chain { failures: 1, interruptions: 0, began_at: at(0) };
         for chance in [0, 1, 999, u64::MAX] {
             let AfterFailure::Retry { run_at } = after_failure(&policy, ErrorCode::Timeout, chain, at(0), chance)
-            else { panic!("within budget") };
+            else {
+                panic!("within budget")
+            };
             assert!((6_000_000..=8_000_000).contains(&run_at.as_microsecond()), "{run_at}");
         }
     }

@@ -3,8 +3,8 @@
 use crate::duration;
 use crate::id::{GrantId, JobId, ScheduleId, TemplateId};
 use crate::invalid::Invalid;
-use crate::json::Json;
 use crate::job::Timeout;
+use crate::json::Json;
 use crate::name::{self, Name};
 use crate::retry::RetryPolicy;
 use crate::run::Outcome;
@@ -244,12 +244,12 @@ impl ScheduleDefinition {
             return Err(Invalid::new("max_concurrent_runs", "is 0, so that nothing would ever run")
                 .remedy("use 1 or more, or pause the schedule"));
         }
-        if self.missed.window().is_some_and(|w| w.is_negative()) {
-            return Err(Invalid::new("missed.window", "is negative").remedy("use 0s or more"));
-        }
+        self.missed.window().map_or(Ok(()), |window| duration::check("missed.window", window))?;
+        self.depends_on.map_or(Ok(()), |other| duration::check("depends_on.within", other.within))?;
         match self.missed {
             Missed::All { limit, .. } if !(1..=100_000).contains(&limit) => {
-                Err(Invalid::new("missed.limit", "is not between 1 and 100,000").remedy("use `once` or `skip` for none"))
+                Err(Invalid::new("missed.limit", "is not between 1 and 100,000")
+                    .remedy("use `once` or `skip` for none"))
             }
             _ => Ok(()),
         }

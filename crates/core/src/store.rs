@@ -256,12 +256,7 @@ impl FinishedRun {
 
     /// A run that did not.
     pub fn failed(job_id: JobId, code: ErrorCode, error: impl Into<String>) -> Self {
-        Self {
-            outcome: Outcome::Failed,
-            error_code: Some(code),
-            error: Some(error.into()),
-            ..Self::completed(job_id)
-        }
+        Self { outcome: Outcome::Failed, error_code: Some(code), error: Some(error.into()), ..Self::completed(job_id) }
     }
 }
 

@@ -95,11 +95,7 @@ pub struct Graph {
 impl Target {
     /// A command without environment or folder.
     pub fn command<S: Into<String>>(argv: impl IntoIterator<Item = S>) -> Self {
-        Self::Command(Command {
-            argv: argv.into_iter().map(Into::into).collect(),
-            env: BTreeMap::new(),
-            cwd: None,
-        })
+        Self::Command(Command { argv: argv.into_iter().map(Into::into).collect(), env: BTreeMap::new(), cwd: None })
     }
 
     /// A handler of the host program.
@@ -124,9 +120,8 @@ impl Target {
 
     /// Refuses what could never run.
     pub fn validate(&self) -> Result<(), Invalid> {
-        let named = |field: &str, text: &str| {
-            name::check(text).map_err(|e| Invalid { field: format!("target.{field}"), ..e })
-        };
+        let named =
+            |field: &str, text: &str| name::check(text).map_err(|e| Invalid { field: format!("target.{field}"), ..e });
         match self {
             Self::Command(command) => match command.argv.first() {
                 None => Err(Invalid::new("target.argv", "is empty").remedy("give the program and its arguments")),

@@ -36,11 +36,7 @@ pub enum TimingSpec {
 impl TimingSpec {
     /// A cron expression with the default rules for clock changes.
     pub fn cron(expression: impl Into<String>, timezone: impl Into<String>) -> Self {
-        Self::Cron {
-            expression: expression.into(),
-            timezone: timezone.into(),
-            dst: Dst::default(),
-        }
+        Self::Cron { expression: expression.into(), timezone: timezone.into(), dst: Dst::default() }
     }
 
     /// Understands it. `anchor` fixes the phase of `every`; `seed` fixes the value of a spread field (`H`, `~`).

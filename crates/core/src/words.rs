@@ -15,11 +15,7 @@ pub struct UnknownWord {
 /// Builds the error; only the macro calls it.
 #[doc(hidden)]
 pub fn unknown_word(set: &'static str, given: &str, allowed: &[&str]) -> UnknownWord {
-    UnknownWord {
-        set,
-        given: given.chars().take(64).collect(),
-        allowed: allowed.join(", "),
-    }
+    UnknownWord { set, given: given.chars().take(64).collect(), allowed: allowed.join(", ") }
 }
 
 /// Declares an enum whose variants are words, with `as_str`, `FromStr`, `Display`, serde and `ALL`.
