@@ -4,6 +4,7 @@ use punctual_core::store::StoreError;
 use rusqlite::ErrorCode;
 
 /// Translates an error, so that the caller knows whether to try again, to make room, or to look for a fault.
+#[expect(clippy::needless_pass_by_value, reason = "it is handed to map_err")]
 pub(crate) fn store_error(error: rusqlite::Error) -> StoreError {
     let Some(code) = error.sqlite_error_code() else {
         return StoreError::Internal(error.to_string());

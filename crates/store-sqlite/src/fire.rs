@@ -1,7 +1,7 @@
 //! Firing: due schedules decided by the pure rule, and everything it decided written together.
 
 use crate::jobs::Origin;
-use crate::rows::{self, Columns, Unreadable};
+use crate::rows::{self, Columns, Unreadable, bytes};
 use crate::sql;
 use crate::tx::{Tx, value};
 use jiff::{SignedDuration, Timestamp};
@@ -38,14 +38,15 @@ impl Tx<'_> {
             Err(problem) => return self.set_problem(id, &problem.to_string(), fired),
         };
         match self.attempt(|tx| tx.fire_schedule(&schedule, node))? {
-            Ok(Written { problem: Some(problem), .. }) => self.set_problem(id, &problem, fired),
+            Ok(Written { problem: Some(problem), .. }) | Err(StoreError::Internal(problem)) => {
+                self.set_problem(id, &problem, fired)
+            }
             Ok(written) => {
                 fired.replanned += usize::from(written.jobs.is_empty() && written.slots_not_run == 0);
                 fired.slots_not_run += written.slots_not_run;
                 fired.jobs.extend(written.jobs);
                 Ok(())
             }
-            Err(StoreError::Internal(problem)) => self.set_problem(id, &problem, fired),
             Err(error) => Err(error),
         }
     }
@@ -132,9 +133,9 @@ impl Tx<'_> {
                 i64::try_from(slot.count).unwrap_or(i64::MAX),
                 slot.decision.as_str(),
                 slot.reason.as_str(),
-                job_id.as_ref().map(|id| id.as_bytes()),
+                bytes(&job_id),
                 self.now_us(),
-                node.as_ref().map(|id| id.as_bytes()),
+                bytes(&node),
                 slot.late_ms,
                 schedule.version,
             ],

@@ -1,6 +1,6 @@
 //! Jobs and their places: inserting, queueing, closing, and the head of a serial key.
 
-use crate::rows::{self, Columns, document, retry_text};
+use crate::rows::{self, Columns, bytes, document, retry_text};
 use crate::sql;
 use crate::tx::{Tx, value};
 use jiff::Timestamp;
@@ -88,12 +88,12 @@ impl Tx<'_> {
                 tags,
                 retry_text(&spec.retry)?,
                 spec.timeout.as_micros(),
-                spec.template_id.as_ref().map(|id| id.as_bytes()),
-                spec.grant_id.as_ref().map(|id| id.as_bytes()),
+                bytes(&spec.template_id),
+                bytes(&spec.grant_id),
                 spec.trigger.as_str(),
                 spec.trigger_detail,
                 spec.trace_context,
-                origin.schedule_id.as_ref().map(|id| id.as_bytes()),
+                bytes(&origin.schedule_id),
                 origin.slot_at.map(Timestamp::as_microsecond),
                 chain.map(|c| c.retry_of.as_bytes()),
                 chain.map(|c| c.root_job_id.as_bytes()),
@@ -161,7 +161,7 @@ impl Tx<'_> {
                 slot.created_at.as_microsecond(),
                 slot.queued_at.as_microsecond(),
                 job.serial_key,
-                job.schedule_id.as_ref().map(|id| id.as_bytes()),
+                bytes(&job.schedule_id),
             ],
         )?;
         self.settle_serial_key(job.serial_key.as_deref())
@@ -245,7 +245,7 @@ impl Tx<'_> {
             sql::insert_run,
             params![
                 run.job_id.as_bytes(),
-                run.node_id.as_ref().map(|id| id.as_bytes()),
+                bytes(&run.node_id),
                 run.started_at.map(Timestamp::as_microsecond),
                 self.now_us(),
                 run.outcome.as_str(),

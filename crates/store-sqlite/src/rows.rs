@@ -266,6 +266,11 @@ fn retry(c: &mut Columns<'_>) -> Result<RetryPolicy, Unreadable> {
     }
 }
 
+/// How an id that may be absent is written.
+pub(crate) fn bytes<T: AsRef<[u8; 16]>>(id: &Option<T>) -> Option<&[u8; 16]> {
+    id.as_ref().map(AsRef::as_ref)
+}
+
 /// How a retry policy is written: the usual one as nothing.
 pub(crate) fn retry_text(retry: &RetryPolicy) -> StoreResult<String> {
     if *retry == RetryPolicy::default() { Ok("{}".to_owned()) } else { document("retry", retry) }

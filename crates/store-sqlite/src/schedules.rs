@@ -2,7 +2,7 @@
 
 use crate::error::{is_unique_violation, store_error};
 use crate::jobs::Origin;
-use crate::rows::{self, document, retry_text};
+use crate::rows::{self, bytes, document, retry_text};
 use crate::sql;
 use crate::tx::{Tx, value};
 use jiff::{SignedDuration, Timestamp};
@@ -106,7 +106,7 @@ impl Tx<'_> {
             d.calendar,
             document("target", &d.target)?,
             d.input.as_str(),
-            d.template_id.as_ref().map(|id| id.as_bytes()),
+            bytes(&d.template_id),
             d.queue,
             d.priority,
             d.serial,
@@ -118,7 +118,7 @@ impl Tx<'_> {
             whole_micros(d.jitter),
             d.depends_on.as_ref().map(|other| other.schedule_id.as_bytes()),
             d.depends_on.map(|other| whole_micros(other.within)),
-            d.grant_id.as_ref().map(|id| id.as_bytes()),
+            bytes(&d.grant_id),
             d.owner,
             d.source.as_str(),
             schedule.version,
