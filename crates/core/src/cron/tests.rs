@@ -1,5 +1,8 @@
 //! The rules of time as facts: every row of the rule table with its exact instants.
 
+mod brute;
+mod properties;
+
 use super::*;
 use jiff::Timestamp;
 
