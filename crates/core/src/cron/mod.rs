@@ -23,7 +23,9 @@
 
 mod calendar;
 mod clock;
+mod describe;
 mod error;
+mod notes;
 mod parse;
 mod recurrence;
 mod spread;
@@ -32,7 +34,9 @@ mod tests;
 mod zone;
 
 pub use clock::{CronClock, Dst, DstGap, DstOverlap, Fires, UnknownDstWord};
+pub use describe::{FieldMeaning, describe, field_meanings};
 pub use error::{CronError, CronProblem, Field};
+pub use notes::{CronWarning, DstChange, DstNote, dst_notes, lint};
 pub use recurrence::{Recurrence, RecurrenceError};
 pub use zone::{ZoneError, zone};
 
@@ -204,6 +208,29 @@ fn read_field(
     seed: Option<&str>,
 ) -> Result<FieldSet, CronError> {
     field_set(expr, offset, text, field, seed)
+}
+
+/// The fields of an accepted expression by name, those of its meaning for a word such as `@daily`.
+fn field_texts(expression: &str) -> Vec<(Field, &str)> {
+    let fields = match expression.strip_prefix('@') {
+        Some(word) => expand(word).unwrap_or_default(),
+        None => expression,
+    };
+    let places = split(fields);
+    let names = [
+        Field::Second,
+        Field::Minute,
+        Field::Hour,
+        Field::DayOfMonth,
+        Field::Month,
+        Field::DayOfWeek,
+    ];
+    let unused = names.len().saturating_sub(places.len());
+    names
+        .into_iter()
+        .skip(unused)
+        .zip(places.into_iter().map(|(_, text)| text))
+        .collect()
 }
 
 fn expand(word: &str) -> Result<&'static str, CronError> {

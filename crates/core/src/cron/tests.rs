@@ -744,3 +744,168 @@ fn b05_dst_words_round_trip() {
         DstGap::Skip
     );
 }
+
+#[test]
+fn b05_descriptions_say_or_and_and_as_the_rule_means_them() {
+    for (expr, text) in [
+        ("0 8 * * 1-5", "At 08:00, Monday to Friday"),
+        ("0 8,20 * * *", "At 08:00 and 20:00, every day"),
+        (
+            "*/15 9-17 * * MON,WED",
+            "Every 15 minutes, from 09:00 to 17:59, Monday and Wednesday",
+        ),
+        ("* * * * *", "Every minute, every day"),
+        ("30 * * * *", "At minute 30 of every hour, every day"),
+        (
+            "*/7 * * * *",
+            "At minutes 0, 7, 14, 21, 28, 35, 42, 49 and 56 of every hour, every day",
+        ),
+        (
+            "0 */2 * * *",
+            "At minute 0, in every 2nd hour from 0, every day",
+        ),
+        (
+            "0 0 13 * 5",
+            "At 00:00, on the 13th of the month or on Friday",
+        ),
+        (
+            "0 0 */2 * 1",
+            "At 00:00, on the 1st, 3rd, 5th, 7th, 9th, 11th, 13th, 15th, 17th, 19th, 21st, 23rd, \
+             25th, 27th, 29th and 31st of the month and only if it is Monday",
+        ),
+        ("0 0 * * 6,0", "At 00:00, Saturday and Sunday"),
+        ("0 0 L * *", "At 00:00, on the last day of the month"),
+        (
+            "0 0 15W,LW 3-5 *",
+            "At 00:00, on the weekday nearest the 15th and the last weekday of the month, in March to May",
+        ),
+        ("0 0 * * 5L", "At 00:00, the last Friday of the month"),
+        ("0 0 * * 2#1", "At 00:00, the first Tuesday of the month"),
+        ("@yearly", "At 00:00, on the 1st of the month, in January"),
+        ("*/10 * * * * *", "Every 10 seconds, every day"),
+        ("15 30 2 * * *", "At 02:30:15, every day"),
+        (
+            "* 5 * * * *",
+            "Every second of minute 5 of every hour, every day",
+        ),
+    ] {
+        let cron = Cron::parse(expr).unwrap();
+        assert_eq!(describe(&cron, "UTC"), format!("{text}, UTC"), "{expr}");
+    }
+}
+
+#[test]
+fn b05_notes_name_the_dates_on_which_the_choice_matters() {
+    let notes = |expr, name, gap, overlap| -> Vec<String> {
+        let clock = clock_with(expr, name, gap, overlap);
+        let notes = dst_notes(
+            &clock,
+            at("2026-01-01T00:00:00Z"),
+            at("2027-01-01T00:00:00Z"),
+        );
+        notes.into_iter().map(|note| note.text).collect()
+    };
+    let berlin = "Europe/Berlin";
+    assert_eq!(
+        notes("30 2 * * *", berlin, DstGap::Next, DstOverlap::First),
+        [
+            "02:30 does not exist on 2026-03-29; it fires once, at 03:00",
+            "02:30 comes twice on 2026-10-25; it fires once, the first time"
+        ]
+    );
+    assert_eq!(
+        notes("15,45 2 * * *", berlin, DstGap::Skip, DstOverlap::Both),
+        [
+            "02:15 and 02:45 do not exist on 2026-03-29; they are skipped",
+            "02:15 and 02:45 come twice on 2026-10-25; they fire both times"
+        ]
+    );
+    assert_eq!(
+        notes("*/10 2 * 3 *", berlin, DstGap::Next, DstOverlap::First),
+        [
+            "02:00, 02:10, 02:20 and 3 more do not exist on 2026-03-29; they are skipped, since a time field starts with *"
+        ]
+    );
+    assert!(notes("0 8 * * *", berlin, DstGap::Next, DstOverlap::First).is_empty());
+    assert!(notes("*/5 * * * *", berlin, DstGap::Next, DstOverlap::First).is_empty());
+    let apia = dst_notes(
+        &clock("0 12 * * *", "Pacific/Apia"),
+        at("2011-12-01T00:00:00Z"),
+        at("2012-01-01T00:00:00Z"),
+    );
+    assert_eq!(
+        apia[0].text,
+        "12:00 does not exist on 2011-12-30; it fires once, at 00:00 on 2011-12-31"
+    );
+    assert_eq!(apia[0].change, DstChange::Gap);
+}
+
+#[test]
+fn b05_warnings_point_at_what_may_not_be_meant() {
+    let warnings = |expr, name| -> Vec<String> {
+        let found = lint(&clock(expr, name), at("2026-01-01T00:00:00Z"));
+        found.iter().map(ToString::to_string).collect()
+    };
+    assert!(warnings("0 8 * * 1-5", "UTC").is_empty());
+    assert!(warnings("*/15 * * * *", "UTC").is_empty());
+    assert!(warnings("@weekly", "UTC").is_empty());
+    assert_eq!(
+        warnings("*/7 * * * *", "UTC"),
+        ["*/7 in the minute field is uneven: 7 does not divide 60, so the last step is shorter"]
+    );
+    assert_eq!(
+        warnings("*/90 * * * *", "UTC"),
+        ["*/90 in the minute field leaves its first value alone"]
+    );
+    assert_eq!(
+        warnings("0 0 13 * 5", "UTC"),
+        ["day-of-month and day-of-week are both given: it fires when either matches"]
+    );
+    assert_eq!(
+        warnings("0 0 */2 * 1", "UTC"),
+        [
+            "*/2 in the day-of-month field starts again on the 1st of every month",
+            "day-of-month and day-of-week are both given and one starts with *: it fires only when both match"
+        ]
+    );
+    assert_eq!(
+        warnings("* 8 * * *", "UTC"),
+        ["it fires every minute of the hours given; for once an hour give the minute, as in 0"]
+    );
+    assert_eq!(
+        warnings("*/5 2 8-14 3 */7", "America/New_York")[0],
+        "no further fire within 41 years"
+    );
+}
+
+#[test]
+fn b05_every_field_has_a_meaning_of_its_own() {
+    let meanings = |expr| -> Vec<String> {
+        let cron = Cron::parse(expr).unwrap();
+        field_meanings(&cron)
+            .into_iter()
+            .map(|m| format!("{} {}: {}", m.field, m.text, m.meaning))
+            .collect()
+    };
+    assert_eq!(
+        meanings("@daily"),
+        [
+            "minute 0: 0",
+            "hour 0: 0",
+            "day-of-month *: every day of the month",
+            "month *: every month",
+            "day-of-week *: every day of the week"
+        ]
+    );
+    assert_eq!(
+        meanings("*/20 0,30 9-17/2 1,L JAN-MAR,JUN 5#2,SUN"),
+        [
+            "second */20: every 20 seconds, from 0",
+            "minute 0,30: every 30 minutes, from 0",
+            "hour 9-17/2: 9, 11, 13, 15 and 17",
+            "day-of-month 1,L: the 1st of the month and the last day of the month",
+            "month JAN-MAR,JUN: January to March and June",
+            "day-of-week 5#2,SUN: Sunday and the second Friday of the month"
+        ]
+    );
+}
