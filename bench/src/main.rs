@@ -4,11 +4,14 @@ mod cron;
 
 use std::process::ExitCode;
 
+const USAGE: &str = "usage: punctual-bench cron";
+
 fn main() -> ExitCode {
     match std::env::args().nth(1).as_deref() {
         Some("cron") => cron::run(),
+        Some("help" | "--help") => println!("{USAGE}"),
         _ => {
-            eprintln!("usage: punctual-bench cron");
+            eprintln!("{USAGE}");
             return ExitCode::from(2);
         }
     }

@@ -195,9 +195,14 @@ fn column_of(expr: &str, offset: usize) -> usize {
 
 /// The fields with their byte offsets.
 fn split(expr: &str) -> Vec<(usize, &str)> {
-    let base = expr.as_ptr() as usize;
+    let mut behind = 0;
     expr.split_ascii_whitespace()
-        .map(|text| (text.as_ptr() as usize - base, text))
+        .map(|text| {
+            // Only blanks lie between, so the first hit is the field itself.
+            let offset = behind + expr[behind..].find(text).unwrap_or(0);
+            behind = offset + text.len();
+            (offset, text)
+        })
         .collect()
 }
 

@@ -206,7 +206,7 @@ fn check_garbage(expr: &str, name: &str, second: i64) {
 }
 
 proptest! {
-    #![proptest_config(config(2000))]
+    #![proptest_config(config(1000))]
 
     #[test]
     fn e02_garbage_never_panics(
