@@ -234,7 +234,8 @@ impl Scratch {
         if !cmd::status(&mut cmd::command("git", apply))?.success() {
             return Ok(Verdict::Broken("the patch no longer applies".into()));
         }
-        let report = self.build.join("nextest/mutants/junit.xml");
+        // Nextest keeps its reports in the workspace's own `target`, wherever the build is.
+        let report = self.tree.join("target/nextest/mutants/junit.xml");
         junit::forget(&report)?;
         let code = cmd::status(&mut self.nextest(&mutant.catch))?.code();
         verdict(code, || Ok(junit::read(&report)?.failed_tests))
