@@ -4,6 +4,7 @@ mod banned;
 mod docs;
 mod layout;
 mod migrations;
+mod packages;
 mod requirements;
 mod rust;
 mod seams;
@@ -52,6 +53,7 @@ const RULES: &[Rule] = &[
     files("documents name what exists", docs::check),
     asks("requirement index", requirements::check),
     asks("dependency seams", seams::check),
+    asks("packages may be used", packages::check),
     asks("mutants apply", tools::mutants_apply),
     asks("formatting", tools::formatted),
     asks("clippy", tools::clippy),
