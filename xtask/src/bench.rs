@@ -12,15 +12,5 @@ pub struct Args {
 }
 
 pub fn run(args: &Args) -> Result<()> {
-    cmd::run(
-        cmd::cargo([
-            "run",
-            "--release",
-            "--locked",
-            "--package",
-            "punctual-bench",
-            "--",
-        ])
-        .args(&args.args),
-    )
+    cmd::run(cmd::cargo(["run", "--release", "--locked", "--package", "punctual-bench", "--"]).args(&args.args))
 }

@@ -32,29 +32,16 @@ where
     S: AsRef<OsStr>,
 {
     // The cargo that started us is the one with the right toolchain.
-    command(
-        &std::env::var("CARGO").unwrap_or_else(|_| "cargo".into()),
-        args,
-    )
+    command(&std::env::var("CARGO").unwrap_or_else(|_| "cargo".into()), args)
 }
 
 /// The command as a person would type it.
 pub fn shown(command: &Command) -> String {
     let program = Path::new(command.get_program());
-    let mut words = vec![
-        program
-            .file_name()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned(),
-    ];
+    let mut words = vec![program.file_name().unwrap_or_default().to_string_lossy().into_owned()];
     words.extend(command.get_args().map(|arg| {
         let arg = arg.to_string_lossy();
-        if arg.contains([' ', '(', '|']) {
-            format!("'{arg}'")
-        } else {
-            arg.into_owned()
-        }
+        if arg.contains([' ', '(', '|']) { format!("'{arg}'") } else { arg.into_owned() }
     }));
     words.join(" ")
 }
@@ -62,9 +49,7 @@ pub fn shown(command: &Command) -> String {
 /// Shows and runs a command; its exit status is the caller's to judge.
 pub fn status(command: &mut Command) -> Result<ExitStatus> {
     println!("$ {}", shown(command));
-    command
-        .status()
-        .with_context(|| format!("start `{}`", shown(command)))
+    command.status().with_context(|| format!("start `{}`", shown(command)))
 }
 
 /// Shows and runs a command that must succeed.
@@ -78,9 +63,7 @@ pub fn run(command: &mut Command) -> Result<()> {
 
 /// Runs a command quietly and returns what it printed; it must succeed.
 pub fn capture(command: &mut Command) -> Result<String> {
-    let output = command
-        .output()
-        .with_context(|| format!("start `{}`", shown(command)))?;
+    let output = command.output().with_context(|| format!("start `{}`", shown(command)))?;
     if !output.status.success() {
         bail!(
             "`{}` failed ({})\n{}",
@@ -89,21 +72,14 @@ pub fn capture(command: &mut Command) -> Result<String> {
             String::from_utf8_lossy(&output.stderr).trim_end()
         );
     }
-    String::from_utf8(output.stdout)
-        .with_context(|| format!("read what `{}` printed", shown(command)))
+    String::from_utf8(output.stdout).with_context(|| format!("read what `{}` printed", shown(command)))
 }
 
 /// Shows and runs a command, passing its standard output through and keeping a copy.
 pub fn tee(command: &mut Command) -> Result<(ExitStatus, String)> {
     println!("$ {}", shown(command));
-    let mut child = command
-        .stdout(Stdio::piped())
-        .spawn()
-        .with_context(|| format!("start `{}`", shown(command)))?;
-    let stdout = child
-        .stdout
-        .take()
-        .context("take the child's standard output")?;
+    let mut child = command.stdout(Stdio::piped()).spawn().with_context(|| format!("start `{}`", shown(command)))?;
+    let stdout = child.stdout.take().context("take the child's standard output")?;
     let mut kept = String::new();
     for line in BufReader::new(stdout).split(b'\n') {
         let line = line.context("read the child's standard output")?;
@@ -121,9 +97,7 @@ mod tests {
 
     #[test]
     fn a_failing_command_is_named_with_its_arguments() {
-        let error = run(&mut command("false", ["a b", "c"]))
-            .unwrap_err()
-            .to_string();
+        let error = run(&mut command("false", ["a b", "c"])).unwrap_err().to_string();
         assert!(error.starts_with("`false 'a b' c` failed"), "{error}");
     }
 

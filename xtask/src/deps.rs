@@ -36,10 +36,7 @@ const TOOLS: &[Tool] = &[
         needed_by: &["postgres"],
         // Debian keeps the server's programs out of PATH.
         found_by: &[
-            Probe::AnyVersion {
-                folder: "/usr/lib/postgresql",
-                program: "bin/initdb",
-            },
+            Probe::AnyVersion { folder: "/usr/lib/postgresql", program: "bin/initdb" },
             Probe::InPath("initdb"),
         ],
         install: Install::Apt(&["postgresql"]),
@@ -60,31 +57,19 @@ enum Probe {
     /// The program is in PATH.
     InPath(&'static str),
     /// The program is below one of the folder's version folders.
-    AnyVersion {
-        folder: &'static str,
-        program: &'static str,
-    },
+    AnyVersion { folder: &'static str, program: &'static str },
 }
 
 enum Install {
     Apt(&'static [&'static str]),
-    Cargo {
-        package: &'static str,
-        options: &'static [&'static str],
-    },
+    Cargo { package: &'static str, options: &'static [&'static str] },
 }
 
 pub fn run(args: &Args) -> Result<()> {
     let tools = chosen(&args.only)?;
     if args.only.is_empty() {
-        for tool in TOOLS
-            .iter()
-            .filter(|tool| !is_needed(tool, &test::part_names()))
-        {
-            println!(
-                "{}: not needed by any part yet (--only {} installs it)",
-                tool.name, tool.name
-            );
+        for tool in TOOLS.iter().filter(|tool| !is_needed(tool, &test::part_names())) {
+            println!("{}: not needed by any part yet (--only {} installs it)", tool.name, tool.name);
         }
     }
     ensure(&tools, args.check)
@@ -98,20 +83,14 @@ pub fn ensure_for(parts: &[&str]) -> Result<()> {
 
 fn chosen(only: &[String]) -> Result<Vec<&'static Tool>> {
     if only.is_empty() {
-        return Ok(TOOLS
-            .iter()
-            .filter(|tool| is_needed(tool, &test::part_names()))
-            .collect());
+        return Ok(TOOLS.iter().filter(|tool| is_needed(tool, &test::part_names())).collect());
     }
     only.iter()
         .map(|name| {
-            TOOLS
-                .iter()
-                .find(|tool| tool.name == name)
-                .with_context(|| {
-                    let known: Vec<&str> = TOOLS.iter().map(|tool| tool.name).collect();
-                    format!("no tool named {name}; the list has {}", known.join(", "))
-                })
+            TOOLS.iter().find(|tool| tool.name == name).with_context(|| {
+                let known: Vec<&str> = TOOLS.iter().map(|tool| tool.name).collect();
+                format!("no tool named {name}; the list has {}", known.join(", "))
+            })
         })
         .collect()
 }
@@ -135,12 +114,7 @@ fn ensure(tools: &[&Tool], check_only: bool) -> Result<()> {
                 Err(error) => println!("{}: {error:#}", tool.name),
             }
         }
-        missing.push(format!(
-            "  {}: {}; {}",
-            tool.name,
-            tool.purpose,
-            remedy(&tool.install)
-        ));
+        missing.push(format!("  {}: {}; {}", tool.name, tool.purpose, remedy(&tool.install)));
     }
     if !missing.is_empty() {
         bail!("not installed:\n{}", missing.join("\n"));
@@ -164,10 +138,7 @@ fn install(tool: &Tool, apt: &mut Apt) -> Result<()> {
 fn remedy(install: &Install) -> String {
     match install {
         Install::Apt(packages) => {
-            format!(
-                "on Debian or Ubuntu: apt-get install {} (elsewhere: its equivalent)",
-                packages.join(" ")
-            )
+            format!("on Debian or Ubuntu: apt-get install {} (elsewhere: its equivalent)", packages.join(" "))
         }
         Install::Cargo { package, .. } => format!("cargo install --locked {package}"),
     }
@@ -191,17 +162,13 @@ fn succeeds(words: &[&str]) -> bool {
 }
 
 fn in_path(program: &str) -> bool {
-    std::env::var_os("PATH").is_some_and(|path| {
-        std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
-    })
+    std::env::var_os("PATH")
+        .is_some_and(|path| std::env::split_paths(&path).any(|folder| folder.join(program).is_file()))
 }
 
 fn any_version(folder: &Path, program: &str) -> bool {
-    std::fs::read_dir(folder).is_ok_and(|entries| {
-        entries
-            .flatten()
-            .any(|version| version.path().join(program).is_file())
-    })
+    std::fs::read_dir(folder)
+        .is_ok_and(|entries| entries.flatten().any(|version| version.path().join(program).is_file()))
 }
 
 /// Debian's package manager, whose list is brought up to date once, before the first package.
@@ -249,10 +216,7 @@ mod tests {
         name: "absent",
         purpose: "nothing",
         needed_by: &[],
-        found_by: &[
-            Probe::Runs(&["punctual-no-such-program"]),
-            Probe::InPath("punctual-no-such-program"),
-        ],
+        found_by: &[Probe::Runs(&["punctual-no-such-program"]), Probe::InPath("punctual-no-such-program")],
         install: Install::Apt(&["absent-package"]),
     };
 
@@ -264,20 +228,14 @@ mod tests {
 
     #[test]
     fn only_tools_of_the_list_can_be_named() {
-        let error = chosen(&["nextest".into()])
-            .map(|_| ())
-            .unwrap_err()
-            .to_string();
+        let error = chosen(&["nextest".into()]).map(|_| ()).unwrap_err().to_string();
         assert!(error.contains("cargo-nextest, postgresql"), "{error}");
     }
 
     #[test]
     fn a_program_below_a_version_folder_is_found() {
         let src = Path::new(env!("CARGO_MANIFEST_DIR"));
-        assert!(
-            any_version(src, "main.rs"),
-            "src/main.rs is one folder down"
-        );
+        assert!(any_version(src, "main.rs"), "src/main.rs is one folder down");
         assert!(!any_version(src, "no-such-file"));
     }
 

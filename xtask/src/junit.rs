@@ -34,8 +34,7 @@ pub fn forget(path: &Path) -> Result<()> {
 }
 
 pub fn read(path: &Path) -> Result<Report> {
-    let text = std::fs::read_to_string(path)
-        .with_context(|| format!("read nextest's report {}", path.display()))?;
+    let text = std::fs::read_to_string(path).with_context(|| format!("read nextest's report {}", path.display()))?;
     parse(&text)
 }
 
@@ -48,9 +47,7 @@ fn parse(text: &str) -> Result<Report> {
         let case = case.split("</testcase>").next().unwrap_or(case);
         if case.contains("<failure") || case.contains("<error") {
             report.counts.failed += 1;
-            report
-                .failed_tests
-                .push(name_of(case).context("a testcase without a name")?);
+            report.failed_tests.push(name_of(case).context("a testcase without a name")?);
         } else if !case.contains("<skipped") {
             report.counts.passed += 1;
         }
@@ -61,12 +58,7 @@ fn parse(text: &str) -> Result<Report> {
 fn name_of(case: &str) -> Option<String> {
     let start = case.find("name=\"")? + "name=\"".len();
     let name = case[start..].split('"').next()?;
-    Some(
-        name.replace("&lt;", "<")
-            .replace("&gt;", ">")
-            .replace("&quot;", "\"")
-            .replace("&amp;", "&"),
-    )
+    Some(name.replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", "\"").replace("&amp;", "&"))
 }
 
 #[cfg(test)]
@@ -88,13 +80,7 @@ mod tests {
     #[test]
     fn counts_and_names_are_taken_from_the_cases() {
         let report = parse(REPORT).unwrap();
-        assert_eq!(
-            report.counts,
-            Counts {
-                passed: 2,
-                failed: 1
-            }
-        );
+        assert_eq!(report.counts, Counts { passed: 2, failed: 1 });
         assert_eq!(report.failed_tests, ["a04_one_job_per_slot"]);
     }
 

@@ -15,11 +15,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 #[derive(Parser)]
-#[command(
-    name = "cargo xtask",
-    bin_name = "cargo xtask",
-    about = "The repository's own tasks."
-)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", about = "The repository's own tasks.")]
 struct Cli {
     #[command(subcommand)]
     task: Task,

@@ -44,14 +44,9 @@ enum Verdict {
 pub fn run(args: &Args) -> Result<()> {
     let mutants = chosen(load(&cmd::root())?, args.only.as_deref())?;
     if args.list {
-        let rows: Vec<_> = mutants
-            .iter()
-            .map(|it| vec![it.name.clone(), it.requirement.clone(), it.breaks.clone()])
-            .collect();
-        print!(
-            "{}",
-            table::render(&["mutant", "requirement", "breaks"], &rows)
-        );
+        let rows: Vec<_> =
+            mutants.iter().map(|it| vec![it.name.clone(), it.requirement.clone(), it.breaks.clone()]).collect();
+        print!("{}", table::render(&["mutant", "requirement", "breaks"], &rows));
         return Ok(());
     }
     let scratch = Scratch::new()?;
@@ -70,19 +65,13 @@ pub fn run(args: &Args) -> Result<()> {
 /// Reads all mutants, sorted by name.
 pub fn load(root: &Path) -> Result<Vec<Mutant>> {
     let folder = root.join("mutants");
-    let entries =
-        std::fs::read_dir(&folder).with_context(|| format!("read {}", folder.display()))?;
+    let entries = std::fs::read_dir(&folder).with_context(|| format!("read {}", folder.display()))?;
     let mut mutants = Vec::new();
     for entry in entries {
         let path = entry.context("read mutants/")?.path();
         if path.extension().is_some_and(|it| it == "patch") {
-            let name = path
-                .file_stem()
-                .unwrap_or_default()
-                .to_string_lossy()
-                .into_owned();
-            let text =
-                std::fs::read_to_string(&path).with_context(|| format!("read {name}.patch"))?;
+            let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+            let text = std::fs::read_to_string(&path).with_context(|| format!("read {name}.patch"))?;
             mutants.push(parse(&name, &text)?);
         }
     }
@@ -92,20 +81,11 @@ pub fn load(root: &Path) -> Result<Vec<Mutant>> {
 
 /// Reads the header: the lines before the diff, each `key: value`.
 fn parse(name: &str, text: &str) -> Result<Mutant> {
-    let header: Vec<&str> = text
-        .lines()
-        .take_while(|line| !line.starts_with("diff ") && !line.starts_with("--- "))
-        .collect();
-    ensure!(
-        header.len() < text.lines().count(),
-        "mutants/{name}.patch has no diff"
-    );
+    let header: Vec<&str> =
+        text.lines().take_while(|line| !line.starts_with("diff ") && !line.starts_with("--- ")).collect();
+    ensure!(header.len() < text.lines().count(), "mutants/{name}.patch has no diff");
     let value = |key: &str| -> Result<String> {
-        let values: Vec<&str> = header
-            .iter()
-            .filter_map(|line| line.strip_prefix(key))
-            .map(str::trim)
-            .collect();
+        let values: Vec<&str> = header.iter().filter_map(|line| line.strip_prefix(key)).map(str::trim).collect();
         match values[..] {
             [value] if !value.is_empty() => Ok(value.to_owned()),
             _ => bail!("mutants/{name}.patch needs exactly one line `{key} …` before its diff"),
@@ -123,10 +103,7 @@ fn parse(name: &str, text: &str) -> Result<Mutant> {
 fn chosen(mut mutants: Vec<Mutant>, only: Option<&str>) -> Result<Vec<Mutant>> {
     if let Some(only) = only {
         mutants.retain(|it| it.name == only);
-        ensure!(
-            !mutants.is_empty(),
-            "no mutant named {only}; `cargo xtask mutants --list` shows them"
-        );
+        ensure!(!mutants.is_empty(), "no mutant named {only}; `cargo xtask mutants --list` shows them");
     }
     Ok(mutants)
 }
@@ -134,24 +111,12 @@ fn chosen(mut mutants: Vec<Mutant>, only: Option<&str>) -> Result<Vec<Mutant>> {
 fn report(results: &[(&Mutant, Verdict, Duration)]) -> Result<()> {
     let rows: Vec<_> = results
         .iter()
-        .map(|(mutant, verdict, time)| {
-            vec![mutant.name.clone(), told(verdict), table::seconds(*time)]
-        })
+        .map(|(mutant, verdict, time)| vec![mutant.name.clone(), told(verdict), table::seconds(*time)])
         .collect();
-    println!(
-        "\n{}",
-        table::render(&["mutant", "caught by", "time"], &rows)
-    );
-    let caught = results
-        .iter()
-        .filter(|(_, verdict, _)| matches!(verdict, Verdict::Caught(_)))
-        .count();
+    println!("\n{}", table::render(&["mutant", "caught by", "time"], &rows));
+    let caught = results.iter().filter(|(_, verdict, _)| matches!(verdict, Verdict::Caught(_))).count();
     println!("{caught} of {} mutants caught", results.len());
-    ensure!(
-        caught == results.len(),
-        "{} not caught",
-        results.len() - caught
-    );
+    ensure!(caught == results.len(), "{} not caught", results.len() - caught);
     Ok(())
 }
 
@@ -181,11 +146,7 @@ const TREE: &str = "target/mutants/tree";
 impl Scratch {
     fn new() -> Result<Self> {
         let root = std::path::absolute(cmd::root()).context("find the repository's root")?;
-        let scratch = Self {
-            tree: root.join(TREE),
-            build: root.join("target/mutants/build"),
-            root,
-        };
+        let scratch = Self { tree: root.join(TREE), build: root.join("target/mutants/build"), root };
         scratch.reset()?;
         Ok(scratch)
     }
@@ -197,12 +158,9 @@ impl Scratch {
             copy_if_different(&self.root.join(file), &self.tree.join(file))?;
         }
         for file in walk(&self.tree)? {
-            let relative = file
-                .strip_prefix(&self.tree)
-                .context("a file outside of the copy")?;
+            let relative = file.strip_prefix(&self.tree).context("a file outside of the copy")?;
             if !wanted.contains(relative) {
-                std::fs::remove_file(&file)
-                    .with_context(|| format!("remove {}", file.display()))?;
+                std::fs::remove_file(&file).with_context(|| format!("remove {}", file.display()))?;
             }
         }
         Ok(())
@@ -215,22 +173,13 @@ impl Scratch {
         println!("== without any mutant");
         let all: Vec<String> = filters.iter().map(|filter| format!("({filter})")).collect();
         let status = cmd::status(&mut self.nextest(&all.join(" | ")))?;
-        ensure!(
-            status.success(),
-            "the named tests must pass without a mutant first ({status})"
-        );
+        ensure!(status.success(), "the named tests must pass without a mutant first ({status})");
         Ok(())
     }
 
     fn judge(&self, mutant: &Mutant) -> Result<Verdict> {
         self.reset()?;
-        let apply = [
-            "apply",
-            "--whitespace=nowarn",
-            "--directory",
-            TREE,
-            &mutant.path,
-        ];
+        let apply = ["apply", "--whitespace=nowarn", "--directory", TREE, &mutant.path];
         if !cmd::status(&mut cmd::command("git", apply))?.success() {
             return Ok(Verdict::Broken("the patch no longer applies".into()));
         }
@@ -246,14 +195,7 @@ impl Scratch {
         command
             // Neither is what a mutant is about, and both would be built again for each.
             .args(["--exclude", "xtask", "--exclude", "punctual-bench"])
-            .args([
-                "--profile",
-                "mutants",
-                "--no-tests",
-                "fail",
-                "--filterset",
-                filter,
-            ])
+            .args(["--profile", "mutants", "--no-tests", "fail", "--filterset", filter])
             .current_dir(&self.tree)
             .env("CARGO_TARGET_DIR", &self.build);
         command
@@ -261,10 +203,7 @@ impl Scratch {
 }
 
 /// Judges by nextest's exit code, so that a mutant that does not compile is not taken for caught.
-fn verdict(
-    code: Option<i32>,
-    failed_tests: impl FnOnce() -> Result<Vec<String>>,
-) -> Result<Verdict> {
+fn verdict(code: Option<i32>, failed_tests: impl FnOnce() -> Result<Vec<String>>) -> Result<Verdict> {
     Ok(match code {
         Some(0) => Verdict::Survived,
         Some(100) => Verdict::Caught(failed_tests()?),
@@ -277,23 +216,9 @@ fn verdict(
 
 /// What git tracks or would track, as far as it exists.
 fn files_of(root: &Path) -> Result<BTreeSet<PathBuf>> {
-    let mut git = cmd::command(
-        "git",
-        [
-            "ls-files",
-            "-z",
-            "--cached",
-            "--others",
-            "--exclude-standard",
-        ],
-    );
+    let mut git = cmd::command("git", ["ls-files", "-z", "--cached", "--others", "--exclude-standard"]);
     let listed = cmd::capture(git.current_dir(root))?;
-    Ok(listed
-        .split('\0')
-        .filter(|it| !it.is_empty())
-        .map(PathBuf::from)
-        .filter(|it| root.join(it).is_file())
-        .collect())
+    Ok(listed.split('\0').filter(|it| !it.is_empty()).map(PathBuf::from).filter(|it| root.join(it).is_file()).collect())
 }
 
 /// Leaves an equal file alone: a new modification time would make cargo build it again.
@@ -310,9 +235,7 @@ fn copy_if_different(from: &Path, to: &Path) -> Result<()> {
 fn walk(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(folder).with_context(|| format!("read {}", folder.display()))? {
-        let path = entry
-            .with_context(|| format!("read {}", folder.display()))?
-            .path();
+        let path = entry.with_context(|| format!("read {}", folder.display()))?.path();
         if path.is_dir() {
             files.extend(walk(&path)?);
         } else {
@@ -345,41 +268,23 @@ mod tests {
             let error = parse("fence", &text).unwrap_err().to_string();
             assert!(error.contains(key), "{error}");
         }
-        assert!(
-            parse("fence", "breaks: a\nrequirement: b\ncatch: c\n").is_err(),
-            "a header alone is no patch"
-        );
+        assert!(parse("fence", "breaks: a\nrequirement: b\ncatch: c\n").is_err(), "a header alone is no patch");
     }
 
     #[test]
     fn only_a_failing_test_counts_as_caught() {
         let tests = || Ok(vec!["c09_late_finish_is_refused".to_owned()]);
-        assert!(matches!(
-            verdict(Some(100), tests).unwrap(),
-            Verdict::Caught(_)
-        ));
-        assert!(matches!(
-            verdict(Some(0), tests).unwrap(),
-            Verdict::Survived
-        ));
+        assert!(matches!(verdict(Some(100), tests).unwrap(), Verdict::Caught(_)));
+        assert!(matches!(verdict(Some(0), tests).unwrap(), Verdict::Survived));
         for code in [Some(4), Some(94), Some(101), None] {
-            assert!(
-                matches!(verdict(code, tests).unwrap(), Verdict::Broken(_)),
-                "{code:?}"
-            );
+            assert!(matches!(verdict(code, tests).unwrap(), Verdict::Broken(_)), "{code:?}");
         }
     }
 
     #[test]
     fn a_survivor_fails_the_run() {
         let mutant = parse("fence", PATCH).unwrap();
-        let caught = || {
-            (
-                &mutant,
-                Verdict::Caught(vec!["a".into(), "b".into(), "c".into()]),
-                Duration::ZERO,
-            )
-        };
+        let caught = || (&mutant, Verdict::Caught(vec!["a".into(), "b".into(), "c".into()]), Duration::ZERO);
         assert!(report(&[caught()]).is_ok());
         assert!(report(&[caught(), (&mutant, Verdict::Survived, Duration::ZERO)]).is_err());
         assert_eq!(told(&caught().1), "a, b and 1 more");

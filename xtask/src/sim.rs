@@ -27,19 +27,10 @@ pub fn run(args: &Args) -> Result<()> {
     let again = format!("cargo xtask sim --seed {seed} --cases {}", args.cases);
     println!("replay: {again}");
     let status = cmd::status(
-        cmd::cargo([
-            "nextest",
-            "run",
-            "--workspace",
-            "--locked",
-            "--profile",
-            "sim",
-            "--no-tests",
-            "fail",
-        ])
-        .args(["--filterset", TESTS])
-        .env("PUNCTUAL_MODEL_SEED", seed.to_string())
-        .env("PUNCTUAL_MODEL_CASES", args.cases.to_string()),
+        cmd::cargo(["nextest", "run", "--workspace", "--locked", "--profile", "sim", "--no-tests", "fail"])
+            .args(["--filterset", TESTS])
+            .env("PUNCTUAL_MODEL_SEED", seed.to_string())
+            .env("PUNCTUAL_MODEL_CASES", args.cases.to_string()),
     )?;
     if !status.success() {
         bail!("the simulation failed ({status}); the same again: {again}");
@@ -49,8 +40,6 @@ pub fn run(args: &Args) -> Result<()> {
 
 /// Small enough to be typed, different from run to run.
 fn new_seed() -> Result<u64> {
-    let now = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .context("read the clock")?;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).context("read the clock")?;
     Ok(now.as_millis().try_into().unwrap_or(u64::MAX) % 1_000_000_000)
 }

@@ -9,11 +9,7 @@ pub fn render(headings: &[&str], rows: &[Vec<String>]) -> String {
         }
     }
     let line = |cells: &[&str]| {
-        let padded: Vec<String> = cells
-            .iter()
-            .zip(&widths)
-            .map(|(cell, width)| format!("{cell:<width$}"))
-            .collect();
+        let padded: Vec<String> = cells.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
         format!("{}\n", padded.join("  ").trim_end())
     };
     let mut out = line(headings);
@@ -40,14 +36,8 @@ mod tests {
 
     #[test]
     fn columns_line_up() {
-        let rows = [
-            vec!["tidy".into(), "1.0 s".into()],
-            vec!["x".into(), "2.0 s".into()],
-        ];
-        assert_eq!(
-            render(&["part", "time"], &rows),
-            "part  time\ntidy  1.0 s\nx     2.0 s\n"
-        );
+        let rows = [vec!["tidy".into(), "1.0 s".into()], vec!["x".into(), "2.0 s".into()]];
+        assert_eq!(render(&["part", "time"], &rows), "part  time\ntidy  1.0 s\nx     2.0 s\n");
     }
 
     #[test]

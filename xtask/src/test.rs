@@ -19,26 +19,10 @@ pub struct Args {
 
 /// Run in this order; a new part is one line.
 const PARTS: &[Part] = &[
-    Part {
-        name: "tidy",
-        about: "the repository's rules, formatting, lints",
-        run: tidy_part,
-    },
-    Part {
-        name: "build",
-        about: "every target of every crate",
-        run: build_part,
-    },
-    Part {
-        name: "unit",
-        about: "unit, conformance and property tests",
-        run: unit_part,
-    },
-    Part {
-        name: "doc",
-        about: "the examples in the documentation",
-        run: doc_part,
-    },
+    Part { name: "tidy", about: "the repository's rules, formatting, lints", run: tidy_part },
+    Part { name: "build", about: "every target of every crate", run: build_part },
+    Part { name: "unit", about: "unit, conformance and property tests", run: unit_part },
+    Part { name: "doc", about: "the examples in the documentation", run: doc_part },
 ];
 
 struct Part {
@@ -62,10 +46,7 @@ pub fn part_names() -> Vec<&'static str> {
 pub fn run(args: &Args) -> Result<()> {
     let parts = chosen(&args.parts)?;
     if args.list {
-        let rows: Vec<_> = parts
-            .iter()
-            .map(|part| vec![part.name.into(), part.about.into()])
-            .collect();
+        let rows: Vec<_> = parts.iter().map(|part| vec![part.name.into(), part.about.into()]).collect();
         print!("{}", table::render(&["part", "what"], &rows));
         return Ok(());
     }
@@ -74,19 +55,10 @@ pub fn run(args: &Args) -> Result<()> {
 }
 
 fn chosen(names: &[String]) -> Result<Vec<&'static Part>> {
-    if let Some(unknown) = names
-        .iter()
-        .find(|name| !part_names().contains(&name.as_str()))
-    {
-        bail!(
-            "no part named {unknown}; the parts are {}",
-            part_names().join(", ")
-        );
+    if let Some(unknown) = names.iter().find(|name| !part_names().contains(&name.as_str())) {
+        bail!("no part named {unknown}; the parts are {}", part_names().join(", "));
     }
-    Ok(PARTS
-        .iter()
-        .filter(|part| names.is_empty() || names.iter().any(|name| name == part.name))
-        .collect())
+    Ok(PARTS.iter().filter(|part| names.is_empty() || names.iter().any(|name| name == part.name)).collect())
 }
 
 /// Runs the parts in order and stops after the first that fails.
@@ -98,12 +70,7 @@ fn run_parts(parts: &[&'static Part]) -> Vec<Done> {
         let mut counts = Counts::default();
         let result = (part.run)(&mut counts);
         let failed = result.is_err();
-        done.push(Done {
-            name: part.name,
-            counts,
-            time: begun.elapsed(),
-            result,
-        });
+        done.push(Done { name: part.name, counts, time: begun.elapsed(), result });
         if failed {
             break;
         }
@@ -122,13 +89,8 @@ fn report(done: &[Done]) -> Result<()> {
         rows.push(row(part.name, result, part.counts, part.time));
     }
     rows.push(row("all", "", sum, time));
-    println!(
-        "\n{}",
-        table::render(&["part", "result", "passed", "failed", "time"], &rows)
-    );
-    let failed = done
-        .iter()
-        .find_map(|part| Some((part.name, part.result.as_ref().err()?)));
+    println!("\n{}", table::render(&["part", "result", "passed", "failed", "time"], &rows));
+    let failed = done.iter().find_map(|part| Some((part.name, part.result.as_ref().err()?)));
     if let Some((name, error)) = failed {
         println!("part {name} failed: {error:#}\n");
     }
@@ -141,13 +103,7 @@ fn report(done: &[Done]) -> Result<()> {
 }
 
 fn row(name: &str, result: &str, counts: Counts, time: Duration) -> Vec<String> {
-    vec![
-        name.into(),
-        result.into(),
-        counts.passed.to_string(),
-        counts.failed.to_string(),
-        table::seconds(time),
-    ]
+    vec![name.into(), result.into(), counts.passed.to_string(), counts.failed.to_string(), table::seconds(time)]
 }
 
 fn tidy_part(_: &mut Counts) -> Result<()> {
@@ -155,14 +111,7 @@ fn tidy_part(_: &mut Counts) -> Result<()> {
 }
 
 fn build_part(_: &mut Counts) -> Result<()> {
-    cmd::run(&mut cmd::cargo([
-        "nextest",
-        "run",
-        "--workspace",
-        "--all-targets",
-        "--locked",
-        "--no-run",
-    ]))
+    cmd::run(&mut cmd::cargo(["nextest", "run", "--workspace", "--all-targets", "--locked", "--no-run"]))
 }
 
 fn unit_part(counts: &mut Counts) -> Result<()> {
@@ -187,12 +136,7 @@ fn unit_part(counts: &mut Counts) -> Result<()> {
 }
 
 fn doc_part(counts: &mut Counts) -> Result<()> {
-    let (status, text) = cmd::tee(&mut cmd::cargo([
-        "test",
-        "--doc",
-        "--workspace",
-        "--locked",
-    ]))?;
+    let (status, text) = cmd::tee(&mut cmd::cargo(["test", "--doc", "--workspace", "--locked"]))?;
     *counts += doc_counts(&text)?;
     if !status.success() {
         bail!("a documentation test failed ({status})");
@@ -203,24 +147,13 @@ fn doc_part(counts: &mut Counts) -> Result<()> {
 /// Sums rustdoc's closing lines, `test result: ok. 3 passed; 0 failed; …`, one for each crate.
 fn doc_counts(text: &str) -> Result<Counts> {
     let mut sum = Counts::default();
-    for line in text
-        .lines()
-        .filter(|line| line.starts_with("test result: "))
-    {
+    for line in text.lines().filter(|line| line.starts_with("test result: ")) {
         let number_before = |word: &str| -> Result<u64> {
             let words: Vec<&str> = line.split([' ', ';']).collect();
-            let at = words
-                .iter()
-                .position(|it| *it == word)
-                .with_context(|| format!("no `{word}` in `{line}`"))?;
-            words[at - 1]
-                .parse()
-                .with_context(|| format!("no number before `{word}` in `{line}`"))
+            let at = words.iter().position(|it| *it == word).with_context(|| format!("no `{word}` in `{line}`"))?;
+            words[at - 1].parse().with_context(|| format!("no number before `{word}` in `{line}`"))
         };
-        sum += Counts {
-            passed: number_before("passed")?,
-            failed: number_before("failed")?,
-        };
+        sum += Counts { passed: number_before("passed")?, failed: number_before("failed")? };
     }
     Ok(sum)
 }
@@ -258,24 +191,14 @@ mod tests {
     fn documentation_tests_are_summed_over_the_crates() {
         let text = "test result: ok. 3 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.1s\n\
                     other\ntest result: FAILED. 1 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out\n";
-        assert_eq!(
-            doc_counts(text).unwrap(),
-            Counts {
-                passed: 4,
-                failed: 2
-            }
-        );
+        assert_eq!(doc_counts(text).unwrap(), Counts { passed: 4, failed: 2 });
         assert!(doc_counts("test result: nonsense").is_err());
     }
 
     #[test]
     fn an_unknown_part_is_refused_and_known_ones_keep_their_order() {
         assert!(chosen(&["units".into()]).is_err());
-        let names: Vec<_> = chosen(&["unit".into(), "tidy".into()])
-            .unwrap()
-            .iter()
-            .map(|part| part.name)
-            .collect();
+        let names: Vec<_> = chosen(&["unit".into(), "tidy".into()]).unwrap().iter().map(|part| part.name).collect();
         assert_eq!(names, ["tidy", "unit"]);
     }
 }

@@ -1,3 +1,59 @@
 //! The words and rules of Punctual, with no I/O, no clock and no async runtime.
+//!
+//! # Words
+//!
+//! | word | meaning |
+//! | --- | --- |
+//! | schedule | when and what: a cron, an `every` or a single `at`, a target, its input and its policies |
+//! | slot | one instant at which a schedule is due by its definition |
+//! | due | a slot whose time, jitter included, has come |
+//! | missed | a due slot that is later than the policy's window, or that a later due slot stands for |
+//! | late | how long after it was due a slot was decided |
+//! | slot ledger | one row for every slot decided, with the decision and the reason |
+//! | job | one unit of work, executed at most once, immutable once dispatched |
+//! | run | the execution of a job, known by the job's id, immutable once ended |
+//! | retry | a new job whose `retry_of` is the failed one |
+//! | attempt | the length of that chain |
+//! | target | what a job does |
+//! | job type | what a node must offer to run a target |
+//! | queue | a named line of jobs |
+//! | lane | the jobs of one queue that have one job type; claiming looks at the head of each lane |
+//! | lease | a node's right to finish the runs it claimed |
+//! | node | one running process |
+//! | grant | durable permission to execute |
+//! | reservation | exclusive hold of a queue |
+//!
+//! # A job's life
+//!
+//! The state is where the row is, never a column:
+//!
+//! ```text
+//!            enqueue, fire                 claim                  finish (leased)
+//!   (new) ───────────────────▶ queue ──────────────▶ running ───────────────────────▶ runs
+//!     │                       ▲  │  ▲                  │   │                            │
+//!     │ run_at ahead          │  │  └── give back ─────┘   │ node lost                  │ failed, within
+//!     ▼                       │  │     (never started)     └──────────▶ runs ───────────┤ its budgets
+//!   delayed ──────────────────┘  │ cancel, replace                                      ▼
+//!             promote            └──────────────────▶ runs                     a new job (retry_of)
+//! ```
 
+pub mod calendar;
 pub mod cron;
+pub mod duration;
+pub mod firing;
+pub mod grant;
+pub mod id;
+pub mod invalid;
+pub mod job;
+pub mod json;
+pub mod name;
+pub mod order;
+pub mod recovery;
+pub mod retry;
+pub mod run;
+pub mod schedule;
+pub mod slot;
+pub mod store;
+pub mod target;
+pub mod timing;
+pub mod words;

@@ -12,76 +12,20 @@ struct Ban {
 }
 
 const BANS: &[Ban] = &[
-    Ban {
-        word: "todo!",
-        instead: "finish it, or leave it out",
-        endings: &["rs"],
-    },
-    Ban {
-        word: "unimplemented!",
-        instead: "finish it, or leave it out",
-        endings: &["rs"],
-    },
-    Ban {
-        word: "dbg!",
-        instead: "remove it",
-        endings: &["rs"],
-    },
-    Ban {
-        word: "#[ignore",
-        instead: "a test that cannot run is an error; make it run or remove it",
-        endings: &["rs"],
-    },
-    Ban {
-        word: "FIXME",
-        instead: "fix it, or file an issue",
-        endings: &[],
-    },
-    Ban {
-        word: "XXX",
-        instead: "say why in a sentence",
-        endings: &[],
-    },
-    Ban {
-        word: "/work/",
-        instead: "no path of one machine: make it relative",
-        endings: &[],
-    },
-    Ban {
-        word: "/root/",
-        instead: "no path of one machine: make it relative",
-        endings: &[],
-    },
-    Ban {
-        word: "static.crates.io",
-        instead: "name packages, not registries' hosts",
-        endings: &[],
-    },
-    Ban {
-        word: "index.crates.io",
-        instead: "name packages, not registries' hosts",
-        endings: &[],
-    },
-    Ban {
-        word: "registry.npmjs.org",
-        instead: "name packages, not registries' hosts",
-        endings: &[],
-    },
-    Ban {
-        word: "pypi.org",
-        instead: "name packages, not registries' hosts",
-        endings: &[],
-    },
-    Ban {
-        word: "pythonhosted.org",
-        instead: "name packages, not registries' hosts",
-        endings: &[],
-    },
-    Ban {
-        word: "deb.debian.org",
-        instead: "name packages, not registries' hosts",
-        endings: &[],
-    },
+    Ban { word: "todo!", instead: "finish it, or leave it out", endings: &["rs"] },
+    Ban { word: "unimplemented!", instead: "finish it, or leave it out", endings: &["rs"] },
+    Ban { word: "dbg!", instead: "remove it", endings: &["rs"] },
+    Ban { word: "#[ignore", instead: "a test that cannot run is an error; make it run or remove it", endings: &["rs"] },
+    Ban { word: "FIXME", instead: "fix it, or file an issue", endings: &[] },
+    Ban { word: "XXX", instead: "say why in a sentence", endings: &[] },
+    Ban { word: "/work/", instead: "no path of one machine: make it relative", endings: &[] },
+    Ban { word: "/root/", instead: "no path of one machine: make it relative", endings: &[] },
+    Ban { word: "static.crates.io", instead: "name packages, not registries' hosts", endings: &[] },
+    Ban { word: "index.crates.io", instead: "name packages, not registries' hosts", endings: &[] },
+    Ban { word: "registry.npmjs.org", instead: "name packages, not registries' hosts", endings: &[] },
+    Ban { word: "pypi.org", instead: "name packages, not registries' hosts", endings: &[] },
+    Ban { word: "pythonhosted.org", instead: "name packages, not registries' hosts", endings: &[] },
+    Ban { word: "deb.debian.org", instead: "name packages, not registries' hosts", endings: &[] },
     Ban {
         word: "\"resolved\": \"http",
         instead: "npm install with omit-lockfile-registry-resolved=true",
@@ -93,9 +37,7 @@ const THIS_FILE: &str = "xtask/src/tidy/banned.rs";
 
 pub fn check(tree: &Tree) -> Vec<String> {
     let files = tree.files.iter().filter(|file| file.path != THIS_FILE);
-    files
-        .flat_map(|file| BANS.iter().flat_map(move |ban| uses(ban, file)))
-        .collect()
+    files.flat_map(|file| BANS.iter().flat_map(move |ban| uses(ban, file))).collect()
 }
 
 fn uses(ban: &Ban, file: &File) -> Vec<String> {
@@ -119,20 +61,13 @@ mod tests {
             let path = format!("some/file.{}", ban.endings.first().unwrap_or(&"md"));
             let text = format!("fine\nbefore {} after\n", ban.word);
             let findings = check(&Tree::of(&[(&path, &text)]));
-            assert!(
-                findings.iter().any(|it| it.contains(":2: ")),
-                "{} is not found: {findings:?}",
-                ban.word
-            );
+            assert!(findings.iter().any(|it| it.contains(":2: ")), "{} is not found: {findings:?}", ban.word);
         }
     }
 
     #[test]
     fn ordinary_text_passes() {
-        let tree = Tree::of(&[
-            ("a.rs", "//! A workplace.\nfn root() {}\n"),
-            ("a.md", "`todo!` is for Rust only"),
-        ]);
+        let tree = Tree::of(&[("a.rs", "//! A workplace.\nfn root() {}\n"), ("a.md", "`todo!` is for Rust only")]);
         assert!(check(&tree).is_empty());
     }
 }

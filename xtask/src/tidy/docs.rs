@@ -3,18 +3,8 @@
 use super::{File, Tree, place};
 
 /// Text in backticks that begins so is taken for a path of this repository.
-const OURS: &[&str] = &[
-    "crates/",
-    "bench/",
-    "xtask/",
-    "docs/",
-    "mutants/",
-    "dashboard/",
-    "fuzz/",
-    ".ci/",
-    ".cargo/",
-    ".config/",
-];
+const OURS: &[&str] =
+    &["crates/", "bench/", "xtask/", "docs/", "mutants/", "dashboard/", "fuzz/", ".ci/", ".cargo/", ".config/"];
 
 pub fn check(tree: &Tree) -> Vec<String> {
     let mut findings = Vec::new();
@@ -59,10 +49,7 @@ fn missing_paths(tree: &Tree, file: &File) -> Vec<String> {
             && OURS.iter().any(|start| piece.starts_with(start))
             && !piece.contains(['*', '<', '{', '…', ' ', '\n']);
         if is_path && !tree.has(piece) {
-            findings.push(format!(
-                "{}: names {piece}, which does not exist",
-                place(file, at)
-            ));
+            findings.push(format!("{}: names {piece}, which does not exist", place(file, at)));
         }
         at += piece.len() + 1;
     }
@@ -74,33 +61,19 @@ mod tests {
     use super::*;
 
     fn findings(text: &str) -> Vec<String> {
-        let files = [
-            ("docs/a.md", text),
-            ("docs/b.md", ""),
-            ("README.md", ""),
-            ("crates/core/src/lib.rs", ""),
-        ];
+        let files = [("docs/a.md", text), ("docs/b.md", ""), ("README.md", ""), ("crates/core/src/lib.rs", "")];
         check(&Tree::of(&files))
     }
 
     #[test]
     fn links_to_missing_files_are_found() {
-        assert_eq!(
-            findings("one\n[x](c.md)"),
-            ["docs/a.md:2: links to c.md, which does not exist"]
-        );
-        assert_eq!(
-            findings("[x](b.md#part) [y](../README.md) [z](#here) [w](https://example.org/x)"),
-            [""; 0]
-        );
+        assert_eq!(findings("one\n[x](c.md)"), ["docs/a.md:2: links to c.md, which does not exist"]);
+        assert_eq!(findings("[x](b.md#part) [y](../README.md) [z](#here) [w](https://example.org/x)"), [""; 0]);
     }
 
     #[test]
     fn named_files_must_exist() {
         assert_eq!(findings("see `crates/core/src/gone.rs`").len(), 1);
-        assert_eq!(
-            findings("see `crates/core`, `crates/core/src/lib.rs`, `crates/*/src` and `a/b`"),
-            [""; 0]
-        );
+        assert_eq!(findings("see `crates/core`, `crates/core/src/lib.rs`, `crates/*/src` and `a/b`"), [""; 0]);
     }
 }

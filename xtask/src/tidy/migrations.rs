@@ -14,7 +14,9 @@ pub fn check(tree: &Tree) -> Vec<String> {
     if let [(first, expected), rest @ ..] = &stores[..] {
         for (store, numbers) in rest {
             for number in expected.symmetric_difference(numbers) {
-                findings.push(format!("migration {number:04} is in only one of {first} and {store}: both carry the same numbers"));
+                findings.push(format!(
+                    "migration {number:04} is in only one of {first} and {store}: both carry the same numbers"
+                ));
             }
         }
     }
@@ -24,27 +26,18 @@ pub fn check(tree: &Tree) -> Vec<String> {
 fn numbers_of(tree: &Tree, store: &str, findings: &mut Vec<String>) -> BTreeSet<u32> {
     let folder = format!("crates/{store}/migrations/");
     let mut numbers = BTreeSet::new();
-    for name in tree
-        .with_extension("sql")
-        .filter_map(|file| file.path.strip_prefix(&folder))
-    {
+    for name in tree.with_extension("sql").filter_map(|file| file.path.strip_prefix(&folder)) {
         match number_of(name) {
-            None => findings.push(format!(
-                "{folder}{name}: name it like 0003_add_reservations.sql"
-            )),
+            None => findings.push(format!("{folder}{name}: name it like 0003_add_reservations.sql")),
             Some(number) if !numbers.insert(number) => {
-                findings.push(format!(
-                    "{folder}{name}: the number {number:04} is used twice"
-                ));
+                findings.push(format!("{folder}{name}: the number {number:04} is used twice"));
             }
             Some(_) => {}
         }
     }
     for (number, expected) in numbers.iter().zip(1..) {
         if *number != expected {
-            findings.push(format!(
-                "{folder}: {expected:04} is missing before {number:04}"
-            ));
+            findings.push(format!("{folder}: {expected:04} is missing before {number:04}"));
             break;
         }
     }
@@ -54,10 +47,8 @@ fn numbers_of(tree: &Tree, store: &str, findings: &mut Vec<String>) -> BTreeSet<
 /// The number of `0003_add_reservations.sql`.
 fn number_of(name: &str) -> Option<u32> {
     let (number, words) = name.strip_suffix(".sql")?.split_once('_')?;
-    let words_fit = !words.is_empty()
-        && words
-            .bytes()
-            .all(|it| it.is_ascii_lowercase() || it.is_ascii_digit() || it == b'_');
+    let words_fit =
+        !words.is_empty() && words.bytes().all(|it| it.is_ascii_lowercase() || it.is_ascii_digit() || it == b'_');
     (number.len() == 4 && words_fit).then(|| number.parse().ok())?
 }
 
@@ -66,20 +57,14 @@ mod tests {
     use super::*;
 
     fn findings(paths: &[&str]) -> Vec<String> {
-        let mut files = vec![
-            ("crates/store-a/Cargo.toml", ""),
-            ("crates/store-b/Cargo.toml", ""),
-        ];
+        let mut files = vec![("crates/store-a/Cargo.toml", ""), ("crates/store-b/Cargo.toml", "")];
         files.extend(paths.iter().map(|path| (*path, "")));
         check(&Tree::of(&files))
     }
 
     #[test]
     fn equal_unbroken_numbers_pass() {
-        let paths = [
-            "crates/store-a/migrations/0001_start.sql",
-            "crates/store-b/migrations/0001_begin.sql",
-        ];
+        let paths = ["crates/store-a/migrations/0001_start.sql", "crates/store-b/migrations/0001_begin.sql"];
         assert!(findings(&paths).is_empty());
     }
 
@@ -93,10 +78,7 @@ mod tests {
         for (path, problem) in cases {
             assert!(findings(&[path])[0].contains(problem), "{path}");
         }
-        let twice = [
-            "crates/store-a/migrations/0001_a.sql",
-            "crates/store-a/migrations/0001_b.sql",
-        ];
+        let twice = ["crates/store-a/migrations/0001_a.sql", "crates/store-a/migrations/0001_b.sql"];
         assert!(findings(&twice)[0].contains("used twice"));
     }
 

@@ -44,10 +44,7 @@ const RULES: &[Rule] = &[
     files("time comes from outside", rust::no_clock),
     files("banned words", banned::check),
     files("lock files", layout::lock_files),
-    files(
-        "one integration-test binary per crate",
-        layout::one_test_binary,
-    ),
+    files("one integration-test binary per crate", layout::one_test_binary),
     files("workspace lints are inherited", layout::lints_inherited),
     files("migrations are numbered", migrations::check),
     files("documents name what exists", docs::check),
@@ -60,17 +57,11 @@ const RULES: &[Rule] = &[
 ];
 
 const fn files(name: &'static str, check: fn(&Tree) -> Vec<String>) -> Rule {
-    Rule {
-        name,
-        check: Check::Files(check),
-    }
+    Rule { name, check: Check::Files(check) }
 }
 
 const fn asks(name: &'static str, check: fn(&Tree) -> Result<Vec<String>>) -> Rule {
-    Rule {
-        name,
-        check: Check::Asks(check),
-    }
+    Rule { name, check: Check::Asks(check) }
 }
 
 pub fn run(args: &Args) -> Result<()> {
@@ -83,11 +74,7 @@ pub fn run(args: &Args) -> Result<()> {
     let mut broken = 0;
     for rule in RULES {
         let findings = rule.find(&tree)?;
-        println!(
-            "tidy: {:<40} {}",
-            rule.name,
-            if findings.is_empty() { "ok" } else { "BROKEN" }
-        );
+        println!("tidy: {:<40} {}", rule.name, if findings.is_empty() { "ok" } else { "BROKEN" });
         for finding in &findings {
             println!("  {finding}");
         }
@@ -103,9 +90,7 @@ impl Rule {
     fn find(&self, tree: &Tree) -> Result<Vec<String>> {
         match self.check {
             Check::Files(check) => Ok(check(tree)),
-            Check::Asks(check) => {
-                check(tree).with_context(|| format!("check the rule `{}`", self.name))
-            }
+            Check::Asks(check) => check(tree).with_context(|| format!("check the rule `{}`", self.name)),
         }
     }
 }
@@ -123,16 +108,7 @@ struct File {
 
 impl Tree {
     fn read(root: &Path) -> Result<Self> {
-        let mut git = cmd::command(
-            "git",
-            [
-                "ls-files",
-                "-z",
-                "--cached",
-                "--others",
-                "--exclude-standard",
-            ],
-        );
+        let mut git = cmd::command("git", ["ls-files", "-z", "--cached", "--others", "--exclude-standard"]);
         let listed = cmd::capture(git.current_dir(root))?;
         let mut files = Vec::new();
         for path in listed.split('\0').filter(|path| !path.is_empty()) {
@@ -141,10 +117,7 @@ impl Tree {
                 continue;
             };
             let text = String::from_utf8(bytes).unwrap_or_default();
-            files.push(File {
-                path: path.to_owned(),
-                text,
-            });
+            files.push(File { path: path.to_owned(), text });
         }
         files.sort_by(|a, b| a.path.cmp(&b.path));
         files.dedup_by(|a, b| a.path == b.path);
@@ -153,35 +126,21 @@ impl Tree {
 
     #[cfg(test)]
     fn of(files: &[(&str, &str)]) -> Self {
-        let file = |&(path, text): &(&str, &str)| File {
-            path: path.to_owned(),
-            text: text.to_owned(),
-        };
-        Self {
-            files: files.iter().map(file).collect(),
-        }
+        let file = |&(path, text): &(&str, &str)| File { path: path.to_owned(), text: text.to_owned() };
+        Self { files: files.iter().map(file).collect() }
     }
 
     fn with_extension<'a>(&'a self, extension: &'a str) -> impl Iterator<Item = &'a File> {
-        self.files.iter().filter(move |file| {
-            file.path
-                .rsplit_once('.')
-                .is_some_and(|it| it.1 == extension)
-        })
+        self.files.iter().filter(move |file| file.path.rsplit_once('.').is_some_and(|it| it.1 == extension))
     }
 
     fn has(&self, path: &str) -> bool {
         let folder = format!("{}/", path.trim_end_matches('/'));
-        self.files
-            .iter()
-            .any(|file| file.path == path || file.path.starts_with(&folder))
+        self.files.iter().any(|file| file.path == path || file.path.starts_with(&folder))
     }
 
     fn text(&self, path: &str) -> Option<&str> {
-        self.files
-            .iter()
-            .find(|file| file.path == path)
-            .map(|file| file.text.as_str())
+        self.files.iter().find(|file| file.path == path).map(|file| file.text.as_str())
     }
 
     /// The folder names below `crates/` that begin with `store-`.
@@ -189,11 +148,7 @@ impl Tree {
         let mut stores: Vec<&str> = self
             .files
             .iter()
-            .filter_map(|file| {
-                file.path
-                    .strip_prefix("crates/")?
-                    .strip_suffix("/Cargo.toml")
-            })
+            .filter_map(|file| file.path.strip_prefix("crates/")?.strip_suffix("/Cargo.toml"))
             .filter(|name| name.starts_with("store-"))
             .collect();
         stores.sort_unstable();
@@ -203,11 +158,7 @@ impl Tree {
 
 /// Where a byte of a text is, as `path:line`.
 fn place(file: &File, byte: usize) -> String {
-    format!(
-        "{}:{}",
-        file.path,
-        file.text[..byte].matches('\n').count() + 1
-    )
+    format!("{}:{}", file.path, file.text[..byte].matches('\n').count() + 1)
 }
 
 #[cfg(test)]
@@ -216,20 +167,14 @@ mod tests {
 
     #[test]
     fn stores_and_folders_are_seen() {
-        let tree = Tree::of(&[
-            ("crates/store-sqlite/Cargo.toml", ""),
-            ("crates/core/Cargo.toml", ""),
-        ]);
+        let tree = Tree::of(&[("crates/store-sqlite/Cargo.toml", ""), ("crates/core/Cargo.toml", "")]);
         assert_eq!(tree.stores(), ["store-sqlite"]);
         assert!(tree.has("crates/core") && tree.has("crates/core/") && !tree.has("crates/co"));
     }
 
     #[test]
     fn places_are_counted_from_line_one() {
-        let file = File {
-            path: "a.rs".into(),
-            text: "one\ntwo\n".into(),
-        };
+        let file = File { path: "a.rs".into(), text: "one\ntwo\n".into() };
         assert_eq!(place(&file, 0), "a.rs:1");
         assert_eq!(place(&file, 4), "a.rs:2");
     }

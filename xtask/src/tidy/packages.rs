@@ -25,16 +25,9 @@ const PERMISSIVE: &[&str] = &[
 const DEFAULT_REGISTRY: &str = "registry+https://github.com/rust-lang/crates.io-index";
 
 pub fn check(_: &Tree) -> Result<Vec<String>> {
-    let text = cmd::capture(&mut cmd::cargo([
-        "metadata",
-        "--format-version",
-        "1",
-        "--locked",
-    ]))?;
+    let text = cmd::capture(&mut cmd::cargo(["metadata", "--format-version", "1", "--locked"]))?;
     let metadata: Value = serde_json::from_str(&text).context("read cargo's metadata")?;
-    let packages = metadata["packages"]
-        .as_array()
-        .context("cargo's metadata has no packages")?;
+    let packages = metadata["packages"].as_array().context("cargo's metadata has no packages")?;
     Ok(packages.iter().filter_map(problem).collect())
 }
 
@@ -43,13 +36,10 @@ fn problem(package: &Value) -> Option<String> {
     let name = package["name"].as_str().unwrap_or("?");
     let source = package["source"].as_str()?;
     if source != DEFAULT_REGISTRY {
-        return Some(format!(
-            "{name}: comes from {source}, not from the default registry"
-        ));
+        return Some(format!("{name}: comes from {source}, not from the default registry"));
     }
     let licence = package["license"].as_str().unwrap_or("no licence");
-    (!is_permissive(licence))
-        .then(|| format!("{name}: is under {licence}, which is not on the list"))
+    (!is_permissive(licence)).then(|| format!("{name}: is under {licence}, which is not on the list"))
 }
 
 /// Every part that must be accepted offers at least one licence of the list. (`OR` is read as

@@ -13,25 +13,11 @@ const CLOCK_FILE: &str = "crates/engine/src/clock.rs";
 
 /// A reader who opens a file learns in one sentence what it owns.
 pub fn opening_sentence(tree: &Tree) -> Vec<String> {
-    let rust = tree
-        .with_extension("rs")
-        .filter(|file| !opens_with(file, "//!"));
-    let sql = tree
-        .with_extension("sql")
-        .filter(|file| !opens_with(file, "--"));
-    rust.map(|file| {
-        format!(
-            "{}:1: open with one `//!` sentence that says what the file owns",
-            file.path
-        )
-    })
-    .chain(sql.map(|file| {
-        format!(
-            "{}:1: open with a `--` sentence that says what it does",
-            file.path
-        )
-    }))
-    .collect()
+    let rust = tree.with_extension("rs").filter(|file| !opens_with(file, "//!"));
+    let sql = tree.with_extension("sql").filter(|file| !opens_with(file, "--"));
+    rust.map(|file| format!("{}:1: open with one `//!` sentence that says what the file owns", file.path))
+        .chain(sql.map(|file| format!("{}:1: open with a `--` sentence that says what it does", file.path)))
+        .collect()
 }
 
 /// The first paragraph after the marker begins on the first line and ends like a sentence.
@@ -42,9 +28,7 @@ fn opens_with(file: &File, marker: &str) -> bool {
         .map_while(|line| line.strip_prefix(marker).map(str::trim))
         .take_while(|line| !line.is_empty())
         .collect();
-    paragraph
-        .last()
-        .is_some_and(|last| last.ends_with(['.', ':', '?', '!']))
+    paragraph.last().is_some_and(|last| last.ends_with(['.', ':', '?', '!']))
 }
 
 pub fn file_length(tree: &Tree) -> Vec<String> {
@@ -62,12 +46,11 @@ fn too_long(file: &File) -> Option<String> {
             .then(|| format!("{path}: {lines} lines of tests (at most {MAX_TEST_FILE_LINES}): divide it by subject"));
     }
     if code > MAX_CODE_LINES {
-        return Some(format!(
-            "{path}: {code} lines without tests (at most {MAX_CODE_LINES}): divide it"
-        ));
+        return Some(format!("{path}: {code} lines without tests (at most {MAX_CODE_LINES}): divide it"));
     }
-    (tests > MAX_INLINE_TEST_LINES)
-        .then(|| format!("{path}: {tests} lines of tests inside (at most {MAX_INLINE_TEST_LINES}): move them to a tests.rs"))
+    (tests > MAX_INLINE_TEST_LINES).then(|| {
+        format!("{path}: {tests} lines of tests inside (at most {MAX_INLINE_TEST_LINES}): move them to a tests.rs")
+    })
 }
 
 fn is_test_file(path: &str) -> bool {
@@ -76,12 +59,9 @@ fn is_test_file(path: &str) -> bool {
 
 /// Divides a file at its inline test module, which by habit is the last item.
 fn split_tests(text: &str) -> (&str, &str) {
-    let at = text.find("\n#[cfg(test)]\nmod ").filter(|at| {
-        text[at + 1..]
-            .lines()
-            .nth(1)
-            .is_some_and(|line| line.trim_end().ends_with('{'))
-    });
+    let at = text
+        .find("\n#[cfg(test)]\nmod ")
+        .filter(|at| text[at + 1..].lines().nth(1).is_some_and(|line| line.trim_end().ends_with('{')));
     at.map_or((text, ""), |at| text.split_at(at + 1))
 }
 
@@ -90,19 +70,10 @@ pub fn lint_exceptions(tree: &Tree) -> Vec<String> {
     let mut findings = Vec::new();
     for file in tree.with_extension("rs") {
         let code = blank_text(&file.text);
-        for (at, _) in code
-            .match_indices("allow(")
-            .filter(|(at, _)| is_attribute(&code, *at))
-        {
-            findings.push(format!(
-                "{}: use `#[expect(…, reason = \"…\")]` instead of `allow`",
-                place(file, at)
-            ));
+        for (at, _) in code.match_indices("allow(").filter(|(at, _)| is_attribute(&code, *at)) {
+            findings.push(format!("{}: use `#[expect(…, reason = \"…\")]` instead of `allow`", place(file, at)));
         }
-        for (at, _) in code
-            .match_indices("expect(")
-            .filter(|(at, _)| is_attribute(&code, *at))
-        {
+        for (at, _) in code.match_indices("expect(").filter(|(at, _)| is_attribute(&code, *at)) {
             let inside = code[at..].split(')').next().unwrap_or_default();
             if !inside.contains("reason") {
                 findings.push(format!("{}: `expect` needs a `reason`", place(file, at)));
@@ -122,22 +93,12 @@ fn is_attribute(code: &str, at: usize) -> bool {
 
 pub fn no_clock(tree: &Tree) -> Vec<String> {
     let mut findings = Vec::new();
-    for file in tree
-        .with_extension("rs")
-        .filter(|file| is_clockless(&file.path))
-    {
+    for file in tree.with_extension("rs").filter(|file| is_clockless(&file.path)) {
         let code = blank_text(split_tests(&file.text).0);
-        for reader in [
-            "Timestamp::now",
-            "Zoned::now",
-            "SystemTime::now",
-            "Instant::now",
-        ] {
+        for reader in ["Timestamp::now", "Zoned::now", "SystemTime::now", "Instant::now"] {
             for (at, _) in code.match_indices(reader) {
-                findings.push(format!(
-                    "{}: `{reader}`: take the time as an argument or from the clock",
-                    place(file, at)
-                ));
+                findings
+                    .push(format!("{}: `{reader}`: take the time as an argument or from the clock", place(file, at)));
             }
         }
     }
@@ -145,9 +106,7 @@ pub fn no_clock(tree: &Tree) -> Vec<String> {
 }
 
 fn is_clockless(path: &str) -> bool {
-    CLOCKLESS.iter().any(|folder| path.starts_with(folder))
-        && !is_test_file(path)
-        && path != CLOCK_FILE
+    CLOCKLESS.iter().any(|folder| path.starts_with(folder)) && !is_test_file(path) && path != CLOCK_FILE
 }
 
 /// The text with comments, strings and characters blanked out: same bytes, same lines, only code.
@@ -171,26 +130,15 @@ pub fn blank_text(text: &str) -> String {
 fn text_length(rest: &[u8], before: Option<u8>) -> usize {
     let in_word = before.is_some_and(|it| it.is_ascii_alphanumeric() || it == b'_');
     match rest {
-        [b'/', b'/', ..] => rest
-            .iter()
-            .position(|it| *it == b'\n')
-            .unwrap_or(rest.len()),
+        [b'/', b'/', ..] => rest.iter().position(|it| *it == b'\n').unwrap_or(rest.len()),
         [b'/', b'*', ..] => block_comment(rest),
         [b'"', ..] => quoted(rest, b'"'),
         [b'r', b'"' | b'#', ..] if !in_word || before == Some(b'b') => raw_string(rest),
         [b'\'', b'\\', ..] => quoted(rest, b'\''),
         // One character and the closing quote; anything else is a lifetime.
         [b'\'', first, more @ ..] => {
-            let width = if first.is_ascii() {
-                0
-            } else {
-                more.iter().take_while(|it| **it & 0xC0 == 0x80).count()
-            };
-            if more.get(width) == Some(&b'\'') {
-                width + 3
-            } else {
-                0
-            }
+            let width = if first.is_ascii() { 0 } else { more.iter().take_while(|it| **it & 0xC0 == 0x80).count() };
+            if more.get(width) == Some(&b'\'') { width + 3 } else { 0 }
         }
         _ => 0,
     }
@@ -209,14 +157,9 @@ fn raw_string(rest: &[u8]) -> usize {
     if rest.get(1 + hashes) != Some(&b'"') {
         return 0;
     }
-    let close: Vec<u8> = std::iter::once(b'"')
-        .chain(std::iter::repeat_n(b'#', hashes))
-        .collect();
+    let close: Vec<u8> = std::iter::once(b'"').chain(std::iter::repeat_n(b'#', hashes)).collect();
     let body = &rest[hashes + 2..];
-    let end = body
-        .windows(close.len())
-        .position(|it| it == close)
-        .map_or(body.len(), |at| at + close.len());
+    let end = body.windows(close.len()).position(|it| it == close).map_or(body.len(), |at| at + close.len());
     hashes + 2 + end
 }
 
@@ -245,76 +188,38 @@ mod tests {
 
     #[test]
     fn a_file_must_open_with_a_sentence() {
-        for bad in [
-            "",
-            "use a;\n",
-            "\n//! Late.\n",
-            "//!\n",
-            "//! no end\n",
-            "// Not a doc.\n",
-        ] {
+        for bad in ["", "use a;\n", "\n//! Late.\n", "//!\n", "//! no end\n", "// Not a doc.\n"] {
             assert_eq!(findings(opening_sentence, "a.rs", bad), 1, "{bad:?}");
         }
-        for good in [
-            "//! One.\nuse a;\n",
-            "//! One that\n//! goes on.\n//!\n//! more\n",
-        ] {
+        for good in ["//! One.\nuse a;\n", "//! One that\n//! goes on.\n//!\n//! more\n"] {
             assert_eq!(findings(opening_sentence, "a.rs", good), 0, "{good:?}");
         }
         assert_eq!(findings(opening_sentence, "a.sql", "SELECT 1;"), 1);
-        assert_eq!(
-            findings(opening_sentence, "a.sql", "-- Claims jobs.\nSELECT 1;"),
-            0
-        );
+        assert_eq!(findings(opening_sentence, "a.sql", "-- Claims jobs.\nSELECT 1;"), 0);
     }
 
     #[test]
     fn files_are_measured_without_their_tests() {
         let code = "fn a() {}\n".repeat(600);
-        let tests = format!(
-            "{code}\n#[cfg(test)]\nmod tests {{\n{}}}\n",
-            "// test\n".repeat(200)
-        );
-        assert_eq!(
-            findings(file_length, "a.rs", &format!("{code}fn b() {{}}\n")),
-            1
-        );
-        assert_eq!(
-            findings(
-                file_length,
-                "a/src/b.rs",
-                &tests.replacen("fn a() {}\n", "", 2)
-            ),
-            0
-        );
+        let tests = format!("{code}\n#[cfg(test)]\nmod tests {{\n{}}}\n", "// test\n".repeat(200));
+        assert_eq!(findings(file_length, "a.rs", &format!("{code}fn b() {{}}\n")), 1);
+        assert_eq!(findings(file_length, "a/src/b.rs", &tests.replacen("fn a() {}\n", "", 2)), 0);
         assert_eq!(findings(file_length, "a/tests/b.rs", &code.repeat(2)), 0);
-        assert_eq!(
-            findings(file_length, "a/src/b/tests.rs", &code.repeat(3)),
-            1
-        );
-        let many_tests = format!(
-            "fn a() {{}}\n\n#[cfg(test)]\nmod tests {{\n{}}}\n",
-            "// test\n".repeat(400)
-        );
+        assert_eq!(findings(file_length, "a/src/b/tests.rs", &code.repeat(3)), 1);
+        let many_tests = format!("fn a() {{}}\n\n#[cfg(test)]\nmod tests {{\n{}}}\n", "// test\n".repeat(400));
         assert_eq!(findings(file_length, "a.rs", &many_tests), 1);
     }
 
     #[test]
     fn lints_are_excepted_with_a_reason_only() {
-        for bad in [
-            "#[allow(dead_code)]",
-            "#![allow(dead_code)]",
-            "#[cfg_attr(test, allow(x))]",
-            "#[expect(dead_code)]",
-        ] {
+        for bad in
+            ["#[allow(dead_code)]", "#![allow(dead_code)]", "#[cfg_attr(test, allow(x))]", "#[expect(dead_code)]"]
+        {
             assert_eq!(findings(lint_exceptions, "a.rs", bad), 1, "{bad}");
         }
-        for good in [
-            "#[expect(dead_code, reason = \"because\")]",
-            "a.expect(\"b\")",
-            "// #[allow(x)]",
-            "fn allow(a: u8)",
-        ] {
+        for good in
+            ["#[expect(dead_code, reason = \"because\")]", "a.expect(\"b\")", "// #[allow(x)]", "fn allow(a: u8)"]
+        {
             assert_eq!(findings(lint_exceptions, "a.rs", good), 0, "{good}");
         }
     }
@@ -326,14 +231,7 @@ mod tests {
         assert_eq!(findings(no_clock, "crates/engine/src/a.rs", bad), 1);
         assert_eq!(findings(no_clock, "crates/engine/src/clock.rs", bad), 0);
         assert_eq!(findings(no_clock, "crates/store-sqlite/src/a.rs", bad), 0);
-        assert_eq!(
-            findings(
-                no_clock,
-                "crates/core/src/a.rs",
-                "// never Instant::now()\n"
-            ),
-            0
-        );
+        assert_eq!(findings(no_clock, "crates/core/src/a.rs", "// never Instant::now()\n"), 0);
         let in_tests = format!("fn b() {{}}\n\n#[cfg(test)]\nmod tests {{\n{bad}\n}}\n");
         assert_eq!(findings(no_clock, "crates/core/src/a.rs", &in_tests), 0);
     }

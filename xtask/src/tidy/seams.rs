@@ -72,18 +72,9 @@ const TESTKIT: &str = "punctual-testkit";
 const DEVELOPERS: &[&str] = &["punctual-bench", "xtask", TESTKIT];
 
 pub fn check(_: &Tree) -> Result<Vec<String>> {
-    let mut metadata = cmd::cargo([
-        "metadata",
-        "--format-version",
-        "1",
-        "--locked",
-        "--all-features",
-    ]);
+    let mut metadata = cmd::cargo(["metadata", "--format-version", "1", "--locked", "--all-features"]);
     let graph = Graph::read(&cmd::capture(&mut metadata)?)?;
-    let mut findings: Vec<String> = SEAMS
-        .iter()
-        .flat_map(|seam| crossed(&graph, seam))
-        .collect();
+    let mut findings: Vec<String> = SEAMS.iter().flat_map(|seam| crossed(&graph, seam)).collect();
     findings.extend(testkit_users(&graph));
     Ok(findings)
 }
@@ -110,10 +101,7 @@ impl Graph {
             // Two versions of a package share a name, and then what is below either counts.
             let below = graph.below.entry(name(&node["id"])?).or_default();
             for dependency in list(&node["deps"])? {
-                if list(&dependency["dep_kinds"])?
-                    .iter()
-                    .any(|it| it["kind"] != "dev")
-                {
+                if list(&dependency["dep_kinds"])?.iter().any(|it| it["kind"] != "dev") {
                     below.insert(name(&dependency["pkg"])?);
                 }
             }
@@ -139,35 +127,23 @@ impl Graph {
 }
 
 fn list(value: &Value) -> Result<&Vec<Value>> {
-    value
-        .as_array()
-        .context("cargo's metadata has another shape than expected")
+    value.as_array().context("cargo's metadata has another shape than expected")
 }
 
 fn crossed(graph: &Graph, seam: &Seam) -> Vec<String> {
     let ways = graph.all_below(seam.package);
-    let crossing = ways
-        .iter()
-        .filter(|(name, _)| seam.never.iter().any(|never| is_named(name, never)));
-    crossing
-        .map(|(_, way)| format!("{}: {} ({})", seam.package, way.join(" → "), seam.why))
-        .collect()
+    let crossing = ways.iter().filter(|(name, _)| seam.never.iter().any(|never| is_named(name, never)));
+    crossing.map(|(_, way)| format!("{}: {} ({})", seam.package, way.join(" → "), seam.why)).collect()
 }
 
 fn is_named(name: &str, pattern: &str) -> bool {
-    pattern
-        .strip_suffix('*')
-        .map_or(name == pattern, |start| name.starts_with(start))
+    pattern.strip_suffix('*').map_or(name == pattern, |start| name.starts_with(start))
 }
 
 fn testkit_users(graph: &Graph) -> Vec<String> {
-    let users = graph
-        .below
-        .iter()
-        .filter(|(user, below)| below.contains(TESTKIT) && !DEVELOPERS.contains(&user.as_str()));
-    users
-        .map(|(user, _)| format!("{user}: {TESTKIT} may only be a development dependency"))
-        .collect()
+    let users =
+        graph.below.iter().filter(|(user, below)| below.contains(TESTKIT) && !DEVELOPERS.contains(&user.as_str()));
+    users.map(|(user, _)| format!("{user}: {TESTKIT} may only be a development dependency")).collect()
 }
 
 #[cfg(test)]
@@ -177,22 +153,14 @@ mod tests {
     fn graph(edges: &[(&str, &str)]) -> Graph {
         let mut graph = Graph::default();
         for (from, to) in edges {
-            graph
-                .below
-                .entry((*from).into())
-                .or_default()
-                .insert((*to).into());
+            graph.below.entry((*from).into()).or_default().insert((*to).into());
         }
         graph
     }
 
     fn all_crossed(edges: &[(&str, &str)]) -> Vec<String> {
         let graph = graph(edges);
-        SEAMS
-            .iter()
-            .flat_map(|seam| crossed(&graph, seam))
-            .chain(testkit_users(&graph))
-            .collect()
+        SEAMS.iter().flat_map(|seam| crossed(&graph, seam)).chain(testkit_users(&graph)).collect()
     }
 
     #[test]
@@ -209,26 +177,10 @@ mod tests {
 
     #[test]
     fn the_engine_may_reach_neither_a_driver_nor_a_store_nor_the_server() {
-        for never in [
-            "rusqlite",
-            "tokio-postgres",
-            "punctual-store-sqlite",
-            "punctual-server",
-            "axum",
-        ] {
-            assert_eq!(
-                all_crossed(&[("punctual-engine", never)]).len(),
-                1,
-                "{never}"
-            );
+        for never in ["rusqlite", "tokio-postgres", "punctual-store-sqlite", "punctual-server", "axum"] {
+            assert_eq!(all_crossed(&[("punctual-engine", never)]).len(), 1, "{never}");
         }
-        assert!(
-            all_crossed(&[
-                ("punctual-engine", "punctual-core"),
-                ("punctual-engine", "tokio")
-            ])
-            .is_empty()
-        );
+        assert!(all_crossed(&[("punctual-engine", "punctual-core"), ("punctual-engine", "tokio")]).is_empty());
     }
 
     #[test]

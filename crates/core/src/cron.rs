@@ -1,1 +1,0 @@
-//! Cron expressions and the time zones they are read in.

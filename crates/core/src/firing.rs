@@ -1,0 +1,431 @@
+//! The decision about a due schedule: which slots fire, which do not and why, and when the next one is due.
+//!
+//! Everything here is a pure function of the schedule, the store's time and a few facts, so that both stores and
+//! the simulator decide alike, and so that a year of missed slots costs no more than a minute of them.
+
+use crate::calendar::Calendar;
+use crate::id::ScheduleId;
+use crate::invalid::Invalid;
+use crate::run::Trigger;
+use crate::schedule::{Missed, ON_TIME_WINDOW, Overlap, Schedule};
+use crate::slot::{Decision, Reason};
+use crate::timing::Timing;
+use jiff::{SignedDuration, Timestamp};
+
+/// The most slots that one pass fires for one schedule; what is left is due at once in the next pass, so that one
+/// schedule with much to catch up on never holds up the others.
+pub const SLOTS_PER_PASS: usize = 256;
+
+/// What the decision must know beside the schedule itself.
+#[derive(Debug, Clone, Default)]
+pub struct Facts {
+    /// Jobs of this schedule that a node is running.
+    pub running: u32,
+    /// Jobs of this schedule that wait: delayed or queued, retries included.
+    pub waiting: u32,
+    /// When the schedule it depends on last succeeded.
+    pub dependency_succeeded_at: Option<Timestamp>,
+    /// The calendar it names.
+    pub calendar: Option<Calendar>,
+}
+
+/// What is to be written, in one transaction.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Firing {
+    /// The ledger rows, in order of time.
+    pub slots: Vec<DecidedSlot>,
+    /// Where the schedule stands afterwards.
+    pub next: Next,
+}
+
+/// One ledger row to be written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DecidedSlot {
+    /// The slot, or the first of a range.
+    pub slot_at: Timestamp,
+    /// The last of the range.
+    pub through: Timestamp,
+    /// How many slots it stands for.
+    pub count: u64,
+    /// What was decided.
+    pub decision: Decision,
+    /// Why.
+    pub reason: Reason,
+    /// How long after it was due.
+    pub late_ms: i64,
+    /// The job to make, when it fired.
+    pub job: Option<SlotJob>,
+}
+
+/// What is special about a slot's job; the rest is the schedule's definition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SlotJob {
+    /// `schedule` or `catchup`.
+    pub trigger: Trigger,
+    /// Whether it must wait for earlier jobs of the schedule.
+    pub serial: bool,
+    /// Whether what is alive of this schedule is cancelled for it.
+    pub replaces_live: bool,
+}
+
+/// Where the schedule stands after the decision.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Next {
+    /// The next slot and when it is due.
+    Slot(NextSlot),
+    /// No further slots.
+    Exhausted,
+    /// It cannot be understood; the words say why, and nothing fires until it is edited (E02).
+    Problem(String),
+}
+
+/// A slot that lies ahead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NextSlot {
+    /// Its identity.
+    pub slot_at: Timestamp,
+    /// When it is due.
+    pub run_at: Timestamp,
+}
+
+/// The slots of one schedule, bounds and jitter included.
+#[derive(Debug)]
+pub struct Slots<'a> {
+    schedule: &'a Schedule,
+    timing: Timing,
+}
+
+impl Schedule {
+    /// Understands when this schedule is due.
+    pub fn slots(&self) -> Result<Slots<'_>, Invalid> {
+        let timing = self.definition.timing.compile(self.anchor_at, &self.seed)?;
+        Ok(Slots { schedule: self, timing })
+    }
+
+    /// The next slot counted from an instant: the first after both it and the last decided slot.
+    pub fn plan_next(&self, now: Timestamp) -> Next {
+        match self.slots() {
+            Ok(slots) => slots.next_from(slots.decided_through(now)),
+            Err(problem) => Next::Problem(problem.to_string()),
+        }
+    }
+
+    /// Decides a schedule that the store found due.
+    pub fn fire(&self, now: Timestamp, facts: &Facts) -> Firing {
+        let slots = match self.slots() {
+            Ok(slots) => slots,
+            Err(problem) => return Firing::unfired(Next::Problem(problem.to_string())),
+        };
+        match self.trusted_next() {
+            // E01: nothing was planned, so nothing is due; plan from now.
+            None => Firing::unfired(slots.next_from(slots.decided_through(now))),
+            Some(next) if next.run_at > now => Firing::unfired(Next::Slot(next)),
+            Some(next) => slots.decide(next, now, facts),
+        }
+    }
+
+    /// The stored plan, unless it is null or impossible: older than the schedule, due before its own slot or longer
+    /// after it than any jitter, or decided already. A row that
+    /// was changed by hand, restored from a backup or written under a wrong clock is planned anew, never fired.
+    fn trusted_next(&self) -> Option<NextSlot> {
+        let (slot_at, run_at) = (self.state.next_slot_at?, self.state.next_run_at?);
+        let decided = self.state.fired_through.is_some_and(|through| slot_at <= through);
+        let jitter = run_at.duration_since(slot_at);
+        let possible = slot_at >= self.created_at && !jitter.is_negative() && jitter <= self.definition.jitter;
+        (possible && !decided).then_some(NextSlot { slot_at, run_at })
+    }
+
+    /// Whether the stored plan is what this function would trust; the reconciler asks it (A08).
+    pub fn plan_is_sound(&self) -> bool {
+        self.trusted_next().is_some()
+    }
+}
+
+impl Firing {
+    fn unfired(next: Next) -> Self {
+        Self { slots: Vec::new(), next }
+    }
+
+    /// The latest slot this decision covers.
+    pub fn decided_through(&self) -> Option<Timestamp> {
+        self.slots.iter().map(|slot| slot.through).max()
+    }
+}
+
+impl Slots<'_> {
+    /// The first slot after an instant, within the schedule's bounds.
+    pub fn next_after(&self, after: Timestamp) -> Option<Timestamp> {
+        let definition = &self.schedule.definition;
+        // A slot exactly at `starts_at` counts, so the search begins just before it.
+        let floor = definition.starts_at.map_or(after, |from| after.max(just_before(from)));
+        let next = self.timing.next_after(floor)?;
+        definition.ends_at.is_none_or(|to| next <= to).then_some(next)
+    }
+
+    /// The last slot at or before an instant, within the schedule's bounds.
+    pub fn latest_at_or_before(&self, at: Timestamp) -> Option<Timestamp> {
+        let definition = &self.schedule.definition;
+        let ceiling = definition.ends_at.map_or(at, |to| at.min(to));
+        let latest = self.timing.latest_at_or_before(ceiling)?;
+        definition.starts_at.is_none_or(|from| latest >= from).then_some(latest)
+    }
+
+    /// How many slots lie after one instant and at or before another.
+    pub fn count_between(&self, after: Timestamp, until: Timestamp) -> u64 {
+        let definition = &self.schedule.definition;
+        let after = definition.starts_at.map_or(after, |from| after.max(just_before(from)));
+        let until = definition.ends_at.map_or(until, |to| until.min(to));
+        self.timing.count_between(after, until)
+    }
+
+    /// When a slot is due: the slot plus a jitter that is fixed for it and smaller than the gap to the next slot.
+    pub fn due_at(&self, slot_at: Timestamp) -> Timestamp {
+        let longest = self.schedule.definition.jitter;
+        if longest <= SignedDuration::ZERO {
+            return slot_at;
+        }
+        let gap = self.timing.next_after(slot_at).map_or(longest, |next| next.duration_since(slot_at));
+        let room = u64::try_from(longest.min(gap).as_micros()).unwrap_or(0).max(1);
+        let offset = i64::try_from(spread_hash(self.schedule.id, slot_at) % room).unwrap_or(0);
+        slot_at.saturating_add(SignedDuration::from_micros(offset)).unwrap_or(slot_at)
+    }
+
+    /// The next slot after an instant, with its due time.
+    pub fn next_from(&self, after: Timestamp) -> Next {
+        match self.next_after(after) {
+            Some(slot_at) => Next::Slot(NextSlot { slot_at, run_at: self.due_at(slot_at) }),
+            None => Next::Exhausted,
+        }
+    }
+
+    /// Until when everything is decided: the later of now and the last decided slot.
+    fn decided_through(&self, now: Timestamp) -> Timestamp {
+        let state = &self.schedule.state;
+        [state.last_slot_at, state.fired_through].into_iter().flatten().fold(now, Timestamp::max)
+    }
+
+    /// Decides all that is due, the missed policy first, then each slot that may still run.
+    fn decide(&self, first: NextSlot, now: Timestamp, facts: &Facts) -> Firing {
+        let due = self.due_line(first, now);
+        let (passed, chosen) = self.split_by_policy(&due, now);
+        let made_up = passed.is_some();
+        let mut slots: Vec<DecidedSlot> = passed.into_iter().collect();
+        let mut facts = facts.clone();
+        for slot in chosen.slots {
+            slots.push(self.decide_one(slot, now, made_up, &mut facts));
+        }
+        let next = match chosen.left_for_next_pass {
+            Some(slot_at) => Next::Slot(NextSlot { slot_at, run_at: self.due_at(slot_at) }),
+            None => self.next_from(self.decided_through(now).max(due.last)),
+        };
+        Firing { slots, next }
+    }
+
+    /// The due slots without listing them: the stored one, and those of the definition that are due after it.
+    fn due_line(&self, first: NextSlot, now: Timestamp) -> DueLine {
+        // A rescheduled slot need not be one of the definition's; slots decided ahead of it stay decided.
+        let floor = self.schedule.state.last_slot_at.map_or(first.slot_at, |last| last.max(first.slot_at));
+        let mut last = self.latest_at_or_before(now).filter(|slot| *slot > floor);
+        // The latest slot may still be held back by its jitter; the one before it cannot be, jitter being shorter
+        // than the gap.
+        if let Some(slot) = last.filter(|slot| self.due_at(*slot) > now) {
+            last = self.latest_at_or_before(just_before(slot)).filter(|slot| *slot > floor);
+        }
+        DueLine { first, floor, last: last.unwrap_or(first.slot_at) }
+    }
+
+    /// Splits what is due into the range that has passed and the slots that may run.
+    fn split_by_policy(&self, due: &DueLine, now: Timestamp) -> (Option<DecidedSlot>, Chosen) {
+        let missed = self.schedule.definition.missed;
+        let oldest = missed.window().map(|window| now.saturating_sub(window).unwrap_or(Timestamp::MIN));
+        let in_window = |slot_at: Timestamp| oldest.is_none_or(|oldest| self.due_of(due, slot_at) >= oldest);
+        let limit = match missed {
+            Missed::Skip { .. } | Missed::Once { .. } => 1,
+            Missed::All { limit, .. } => u64::from(limit),
+        };
+        if !in_window(due.last) {
+            return (self.passed(due, due.last, Reason::TooLate, now), Chosen::default());
+        }
+        let total = self.count_due(due, due.last);
+        let begin = self.first_chosen(due, total, limit, &in_window);
+        let reason = match missed {
+            Missed::All { .. } if total > limit => Reason::OverLimit,
+            Missed::All { .. } => Reason::TooLate,
+            Missed::Skip { .. } | Missed::Once { .. } => Reason::Superseded,
+        };
+        let passed = self.before(due, begin).and_then(|last| self.passed(due, last, reason, now));
+        (passed, self.take_from(due, begin))
+    }
+
+    /// The first slot that may run: within the window, and among the latest `limit`.
+    fn first_chosen(&self, due: &DueLine, total: u64, limit: u64, in_window: &impl Fn(Timestamp) -> bool) -> Timestamp {
+        let fits = |slot_at: Timestamp| {
+            let before = self.before(due, slot_at).map_or(0, |last| self.count_due(due, last));
+            total - before <= limit && in_window(slot_at)
+        };
+        if fits(due.first.slot_at) {
+            return due.first.slot_at;
+        }
+        // Both conditions are false up to some instant and true from there on, so it is found by halving.
+        let (mut low, mut high) = (due.first.slot_at, due.last);
+        while high.duration_since(low) > SignedDuration::from_micros(1) {
+            let middle = low.saturating_add(high.duration_since(low) / 2).unwrap_or(high);
+            match self.at_or_after(due, middle) {
+                Some(slot_at) if fits(slot_at) => high = middle,
+                _ => low = middle,
+            }
+        }
+        self.at_or_after(due, high).unwrap_or(due.last)
+    }
+
+    fn take_from(&self, due: &DueLine, begin: Timestamp) -> Chosen {
+        let mut chosen = Chosen::default();
+        let mut slot = Some(begin);
+        while let Some(slot_at) = slot.filter(|slot| *slot <= due.last) {
+            if chosen.slots.len() == SLOTS_PER_PASS {
+                chosen.left_for_next_pass = Some(slot_at);
+                break;
+            }
+            chosen.slots.push(NextSlot { slot_at, run_at: self.due_of(due, slot_at) });
+            slot = self.next_after(slot_at.max(due.floor));
+        }
+        chosen
+    }
+
+    fn passed(&self, due: &DueLine, last: Timestamp, reason: Reason, now: Timestamp) -> Option<DecidedSlot> {
+        let count = self.count_due(due, last);
+        (count > 0).then(|| DecidedSlot {
+            slot_at: due.first.slot_at,
+            through: last,
+            count,
+            decision: Decision::Missed,
+            reason,
+            late_ms: late_ms(due.first.run_at, now),
+            job: None,
+        })
+    }
+
+    /// Decides one slot that the missed policy lets through.
+    fn decide_one(&self, slot: NextSlot, now: Timestamp, made_up: bool, facts: &mut Facts) -> DecidedSlot {
+        let late = now.duration_since(slot.run_at);
+        let on_time = !made_up && late <= ON_TIME_WINDOW;
+        let (decision, reason) = match self.refusal(slot.slot_at, facts) {
+            Some(reason) => (Decision::Skipped, reason),
+            None if on_time => (Decision::Fired, Reason::OnTime),
+            None => (Decision::Fired, Reason::Catchup),
+        };
+        let job = (decision == Decision::Fired).then(|| self.job_for(on_time, facts));
+        DecidedSlot {
+            slot_at: slot.slot_at,
+            through: slot.slot_at,
+            count: 1,
+            decision,
+            reason,
+            late_ms: late_ms(slot.run_at, now),
+            job,
+        }
+    }
+
+    /// Why a slot may not fire, if it may not.
+    fn refusal(&self, slot_at: Timestamp, facts: &Facts) -> Option<Reason> {
+        let definition = &self.schedule.definition;
+        if facts.calendar.as_ref().is_some_and(|calendar| calendar.excludes(slot_at)) {
+            return Some(Reason::Calendar);
+        }
+        if let Some(dependency) = definition.depends_on {
+            let oldest = slot_at.saturating_sub(dependency.within).unwrap_or(Timestamp::MIN);
+            if facts.dependency_succeeded_at.is_none_or(|at| at < oldest) {
+                return Some(Reason::Dependency);
+            }
+        }
+        let alive = facts.running + facts.waiting;
+        let overlaps = match definition.overlap {
+            Overlap::Allow | Overlap::Replace => false,
+            Overlap::Forbid => alive > 0,
+            Overlap::QueueOne => facts.waiting > 0,
+        };
+        if overlaps {
+            return Some(Reason::Overlap);
+        }
+        // A replaced run makes room for the new one.
+        let counts = definition.overlap != Overlap::Replace;
+        definition.max_concurrent_runs.filter(|max| counts && alive >= *max).map(|_| Reason::MaxConcurrentRuns)
+    }
+
+    fn job_for(&self, on_time: bool, facts: &mut Facts) -> SlotJob {
+        let definition = &self.schedule.definition;
+        let replaces_live = definition.overlap == Overlap::Replace && facts.running + facts.waiting > 0;
+        if replaces_live {
+            facts.waiting = 0;
+        }
+        facts.waiting += 1;
+        SlotJob {
+            trigger: if on_time { Trigger::Schedule } else { Trigger::Catchup },
+            // The new one must not overlap the one it waits for or replaces.
+            serial: definition.serial || matches!(definition.overlap, Overlap::Replace | Overlap::QueueOne),
+            replaces_live,
+        }
+    }
+
+    /// When a slot of the due line is due; the first one's time is the stored one.
+    fn due_of(&self, due: &DueLine, slot_at: Timestamp) -> Timestamp {
+        if slot_at == due.first.slot_at { due.first.run_at } else { self.due_at(slot_at) }
+    }
+
+    /// How many due slots there are up to an instant.
+    fn count_due(&self, due: &DueLine, until: Timestamp) -> u64 {
+        u64::from(until >= due.first.slot_at) + self.count_between(due.floor, until)
+    }
+
+    /// The last due slot before another one.
+    fn before(&self, due: &DueLine, slot_at: Timestamp) -> Option<Timestamp> {
+        if slot_at <= due.first.slot_at {
+            return None;
+        }
+        let earlier = self.latest_at_or_before(just_before(slot_at)).filter(|slot| *slot > due.floor);
+        Some(earlier.unwrap_or(due.first.slot_at))
+    }
+
+    /// The first due slot at or after an instant.
+    fn at_or_after(&self, due: &DueLine, at: Timestamp) -> Option<Timestamp> {
+        if at <= due.first.slot_at {
+            return Some(due.first.slot_at);
+        }
+        self.next_after(just_before(at).max(due.floor)).filter(|slot| *slot <= due.last)
+    }
+}
+
+/// The due slots: `first`, then every slot of the definition after `floor` up to `last`.
+struct DueLine {
+    first: NextSlot,
+    floor: Timestamp,
+    last: Timestamp,
+}
+
+/// The slots that may run in this pass, and the first one that has to wait for the next pass.
+#[derive(Default)]
+struct Chosen {
+    slots: Vec<NextSlot>,
+    left_for_next_pass: Option<Timestamp>,
+}
+
+fn just_before(at: Timestamp) -> Timestamp {
+    at.saturating_sub(SignedDuration::from_micros(1)).unwrap_or(Timestamp::MIN)
+}
+
+fn late_ms(due_at: Timestamp, now: Timestamp) -> i64 {
+    i64::try_from(now.duration_since(due_at).as_millis()).unwrap_or(i64::MAX)
+}
+
+/// A number fixed by schedule and slot (splitmix64), so that every node computes the same jitter.
+fn spread_hash(schedule_id: ScheduleId, slot_at: Timestamp) -> u64 {
+    let (high, low) = schedule_id.0.as_u64_pair();
+    let mut state = high ^ low.rotate_left(32) ^ u64::from_ne_bytes(slot_at.as_microsecond().to_ne_bytes());
+    state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    state = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    state = (state ^ (state >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    state ^ (state >> 31)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,1 @@
+//! Tables of slot to decision, for every policy.

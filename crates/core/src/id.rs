@@ -1,0 +1,125 @@
+//! Identities: one type for each kind of thing, so that no two can be confused.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+macro_rules! ids {
+    ($( $(#[$meta:meta])* $name:ident ),+ $(,)?) => { $(
+        $(#[$meta])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub struct $name(pub Uuid);
+
+        impl $name {
+            /// A new identity whose order follows the time it was made at. The time is the store's, never the
+            /// caller's, so that ids of one store sort by creation whichever node asked for them.
+            pub fn at(now: Timestamp, randomness: [u8; 8]) -> Self {
+                Self(time_ordered(now, randomness))
+            }
+
+            /// The sixteen bytes in which stores keep it.
+            pub fn as_bytes(&self) -> &[u8; 16] {
+                self.0.as_bytes()
+            }
+
+            /// Reads the sixteen bytes back.
+            pub fn from_bytes(bytes: [u8; 16]) -> Self {
+                Self(Uuid::from_bytes(bytes))
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+
+        impl std::str::FromStr for $name {
+            type Err = uuid::Error;
+            fn from_str(text: &str) -> Result<Self, Self::Err> {
+                Uuid::parse_str(text).map(Self)
+            }
+        }
+    )+ };
+}
+
+ids! {
+    /// A job, and with it its one run (`run_id` = `job_id`).
+    JobId,
+    /// A schedule.
+    ScheduleId,
+    /// One running process: a new one for every start, never the host's name.
+    NodeId,
+    /// A node's right to finish what it claimed: random, never from a sequence, so that it cannot come back.
+    LeaseId,
+    /// One call of claim, so that an unknown outcome can be found again.
+    ClaimId,
+    /// A job template.
+    TemplateId,
+    /// An execution grant.
+    GrantId,
+    /// A hold of a queue.
+    ReservationId,
+}
+
+impl LeaseId {
+    /// A lease from 128 random bits.
+    pub fn from_random(bits: [u8; 16]) -> Self {
+        Self(uuid::Builder::from_random_bytes(bits).into_uuid())
+    }
+}
+
+/// A version 7 UUID: 48 bits of milliseconds, 12 bits of the microseconds within, 62 random bits.
+///
+/// The microseconds stand in `rand_a` (RFC 9562, section 6.2, method 3), so that the order of ids follows the order
+/// of creation more closely than milliseconds would.
+fn time_ordered(now: Timestamp, randomness: [u8; 8]) -> Uuid {
+    let micros = u64::try_from(now.as_microsecond()).unwrap_or(0);
+    let millis = (micros / 1000).to_be_bytes();
+    let within = u16::try_from(micros % 1000 * 4).unwrap_or(0).to_be_bytes();
+    let mut bytes = [0u8; 16];
+    bytes[..6].copy_from_slice(&millis[2..]);
+    bytes[6..8].copy_from_slice(&within);
+    bytes[8..].copy_from_slice(&randomness);
+    bytes[6] = (bytes[6] & 0x0f) | 0x70;
+    bytes[8] = (bytes[8] & 0x3f) | 0x80;
+    Uuid::from_bytes(bytes)
+}
+
+/// A slot's name: the schedule and the instant. Two jobs with one slot key cannot exist (A04).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SlotKey {
+    /// Whose slot it is.
+    pub schedule_id: ScheduleId,
+    /// When the schedule is due by its definition.
+    pub slot_at: Timestamp,
+}
+
+impl std::fmt::Display for SlotKey {
+    /// `scheduleId:scheduledFor` in UTC and RFC 3339, the key that leaves Punctual as `Idempotency-Key`.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}:{}", self.schedule_id, self.slot_at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a04_slot_key_is_schedule_id_and_utc_instant() {
+        let key =
+            SlotKey { schedule_id: ScheduleId(Uuid::from_u128(7)), slot_at: "2026-03-01T02:00:00Z".parse().unwrap() };
+        assert_eq!(key.to_string(), "00000000-0000-0000-0000-000000000007:2026-03-01T02:00:00Z");
+    }
+
+    #[test]
+    fn c05_ids_sort_by_the_microsecond_they_were_made_at() {
+        let at = |micros| JobId::at(Timestamp::from_microsecond(micros).unwrap(), [255; 8]);
+        let later = JobId::at(Timestamp::from_microsecond(1_700_000_000_000_001).unwrap(), [0; 8]);
+        assert!(at(1_700_000_000_000_000) < later);
+        assert!(at(1_699_999_999_999_999) < at(1_700_000_000_000_000));
+        assert_eq!(later.0.get_version_num(), 7);
+    }
+}

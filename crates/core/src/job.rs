@@ -1,0 +1,316 @@
+//! Jobs: one unit of work, executed at most once, immutable once dispatched.
+
+use crate::duration;
+use crate::id::{GrantId, JobId, LeaseId, NodeId, ScheduleId, TemplateId};
+use crate::invalid::Invalid;
+use crate::json::Json;
+use crate::name;
+use crate::order::Place;
+use crate::retry::RetryPolicy;
+use crate::run::{ErrorCode, Outcome, Trigger};
+use crate::target::Target;
+use crate::words::words;
+use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
+
+words! {
+    /// Where a job is. It is not a column: the state is the table in which the job's row stands.
+    pub enum JobState as "job state" {
+        /// Waits for a predecessor.
+        Waiting = "waiting",
+        /// Waits for its `run_at`.
+        Scheduled = "scheduled",
+        /// In its queue.
+        Queued = "queued",
+        /// Claimed by a node.
+        Running = "running",
+        /// Its run completed.
+        Completed = "completed",
+        /// Its run failed.
+        Failed = "failed",
+        /// It was decided not to run it.
+        Skipped = "skipped",
+        /// It was stopped.
+        Cancelled = "cancelled",
+    }
+}
+
+impl JobState {
+    /// Whether a run row closes the job for good.
+    pub const fn is_terminal(self) -> bool {
+        matches!(self, Self::Completed | Self::Failed | Self::Skipped | Self::Cancelled)
+    }
+}
+
+impl From<Outcome> for JobState {
+    fn from(outcome: Outcome) -> Self {
+        match outcome {
+            Outcome::Completed => Self::Completed,
+            Outcome::Failed => Self::Failed,
+            Outcome::Skipped => Self::Skipped,
+            Outcome::Cancelled => Self::Cancelled,
+        }
+    }
+}
+
+/// How long a job may run: a time, or `none` said in so many words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum Timeout {
+    /// It is stopped after this long.
+    After(SignedDuration),
+    /// It may run for ever.
+    Never,
+}
+
+impl Default for Timeout {
+    fn default() -> Self {
+        Self::After(SignedDuration::from_hours(1))
+    }
+}
+
+impl Timeout {
+    /// Refuses what would stop every job at once.
+    pub fn validate(self) -> Result<(), Invalid> {
+        match self {
+            Self::After(limit) => duration::check("timeout", limit),
+            Self::Never => Ok(()),
+        }
+    }
+
+    /// As microseconds, for the stores; `None` means never.
+    pub fn as_micros(self) -> Option<i64> {
+        match self {
+            Self::After(limit) => Some(i64::try_from(limit.as_micros()).unwrap_or(i64::MAX)),
+            Self::Never => None,
+        }
+    }
+
+    /// Back from the stores.
+    pub fn from_micros(micros: Option<i64>) -> Self {
+        micros.map_or(Self::Never, |m| Self::After(SignedDuration::from_micros(m)))
+    }
+}
+
+impl TryFrom<String> for Timeout {
+    type Error = Invalid;
+    fn try_from(text: String) -> Result<Self, Invalid> {
+        if text == "none" {
+            return Ok(Self::Never);
+        }
+        let limit = duration::parse_duration(&text).map_err(|e| Invalid::new("timeout", e.to_string()))?;
+        Ok(Self::After(limit))
+    }
+}
+
+impl From<Timeout> for String {
+    fn from(timeout: Timeout) -> String {
+        match timeout {
+            Timeout::After(limit) => duration::format_duration(limit),
+            Timeout::Never => "none".to_owned(),
+        }
+    }
+}
+
+/// What is asked for when a job is made.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NewJob {
+    /// What it does.
+    pub target: Target,
+    /// What it is given.
+    pub input: Json,
+    /// Its queue; made by its first use.
+    pub queue: String,
+    /// Larger goes first.
+    pub priority: i32,
+    /// Not before this.
+    pub run_at: Option<Timestamp>,
+    /// Jobs with the same key run one at a time, in order, across all nodes.
+    pub serial_key: Option<String>,
+    /// Resource tags that limits count.
+    pub tags: Vec<String>,
+    /// How it is tried again.
+    pub retry: RetryPolicy,
+    /// How long it may run.
+    pub timeout: Timeout,
+    /// The template it was made from.
+    pub template_id: Option<TemplateId>,
+    /// The grant it runs under.
+    pub grant_id: Option<GrantId>,
+    /// What made it.
+    pub trigger: Trigger,
+    /// The words beside the trigger.
+    pub trigger_detail: Option<String>,
+    /// W3C trace context of whoever asked for it.
+    pub trace_context: Option<String>,
+}
+
+impl NewJob {
+    /// A job with the usual policies.
+    pub fn new(target: Target) -> Self {
+        Self {
+            target,
+            input: Json::empty_object(),
+            queue: "default".to_owned(),
+            priority: 0,
+            run_at: None,
+            serial_key: None,
+            tags: Vec::new(),
+            retry: RetryPolicy::default(),
+            timeout: Timeout::default(),
+            template_id: None,
+            grant_id: None,
+            trigger: Trigger::Api,
+            trigger_detail: None,
+            trace_context: None,
+        }
+    }
+
+    /// Refuses what could never run, before anything is stored.
+    pub fn validate(&self) -> Result<(), Invalid> {
+        self.target.validate()?;
+        self.retry.validate()?;
+        self.timeout.validate()?;
+        let named = |field: &str, text: &str| name::check(text).map_err(|e| Invalid { field: field.into(), ..e });
+        named("queue", &self.queue)?;
+        if let Some(key) = &self.serial_key {
+            named("serial_key", key)?;
+        }
+        if self.tags.len() > 32 {
+            return Err(Invalid::new("tags", "are more than 32").remedy("use fewer tags"));
+        }
+        self.tags.iter().try_for_each(|tag| named("tags", tag))
+    }
+}
+
+/// A job as it stands in the store: inserted once, never changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Job {
+    /// Its identity, and its run's.
+    pub id: JobId,
+    /// When it was made, by the store's clock.
+    pub created_at: Timestamp,
+    /// What was asked for.
+    pub spec: NewJob,
+    /// The schedule it was made by.
+    pub schedule_id: Option<ScheduleId>,
+    /// The slot it was made for.
+    pub slot_at: Option<Timestamp>,
+    /// The failed job it follows.
+    pub retry_of: Option<JobId>,
+    /// The first job of its chain; itself when it is the first.
+    pub root_job_id: JobId,
+    /// When the first job of its chain was made.
+    pub chain_began_at: Timestamp,
+    /// The length of its chain.
+    pub attempt: u32,
+    /// Failures before it in its chain.
+    pub failures: u32,
+    /// Interruptions before it in its chain.
+    pub interruptions: u32,
+}
+
+/// A job with everything that is known about it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JobView {
+    /// The definition.
+    pub job: Job,
+    /// Where it is.
+    pub whereabouts: Whereabouts,
+}
+
+impl JobView {
+    /// The state, which follows from where the job is.
+    pub fn state(&self) -> JobState {
+        match &self.whereabouts {
+            Whereabouts::Delayed { run_at: None } => JobState::Waiting,
+            Whereabouts::Delayed { run_at: Some(_) } => JobState::Scheduled,
+            Whereabouts::Queued { .. } => JobState::Queued,
+            Whereabouts::Running(_) => JobState::Running,
+            Whereabouts::Closed(run) => run.outcome.into(),
+        }
+    }
+
+    /// The closed run, if there is one.
+    pub fn run(&self) -> Option<&Run> {
+        match &self.whereabouts {
+            Whereabouts::Closed(run) => Some(run),
+            _ => None,
+        }
+    }
+}
+
+/// Where a job is: exactly one of these.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Whereabouts {
+    /// In `delayed`.
+    Delayed {
+        /// When it is promoted; `None` while it waits for a predecessor.
+        run_at: Option<Timestamp>,
+    },
+    /// In `queue`.
+    Queued {
+        /// Its place in the order.
+        place: Place,
+        /// When it came into the queue.
+        queued_at: Timestamp,
+        /// Whether it may be claimed: false while another job holds its serial key.
+        ready: bool,
+    },
+    /// In `running`.
+    Running(RunningRun),
+    /// In `runs`.
+    Closed(Run),
+}
+
+/// A run that has not ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunningRun {
+    /// Who runs it.
+    pub node_id: NodeId,
+    /// By which right.
+    pub lease_id: LeaseId,
+    /// Since when.
+    pub started_at: Timestamp,
+    /// Since when somebody wants it to stop.
+    pub cancel_requested_at: Option<Timestamp>,
+}
+
+/// A run that has ended: immutable.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Run {
+    /// Who ran it; `None` when it was closed before it started.
+    pub node_id: Option<NodeId>,
+    /// When it started; `None` when it never did.
+    pub started_at: Option<Timestamp>,
+    /// When it ended, by the store's clock.
+    pub finished_at: Timestamp,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Why it did not complete.
+    pub error_code: Option<ErrorCode>,
+    /// The same in words.
+    pub error: Option<String>,
+    /// The exit code of a command.
+    pub exit_code: Option<i32>,
+    /// What it returned.
+    pub output: Option<Json>,
+    /// Where its log is.
+    pub log_ref: Option<String>,
+    /// Whether the chain ends here: no retry follows (C18).
+    pub is_final: bool,
+}
+
+/// Something a run produced; the list only grows (C13).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Artifact {
+    /// Its name within the run.
+    pub name: String,
+    /// Where it is.
+    pub location: String,
+    /// How many bytes it has.
+    pub size_bytes: u64,
+    /// Its SHA-256, in hex.
+    pub sha256: String,
+}

@@ -1,0 +1,168 @@
+//! What a job does, as data; what does it for real stands behind a port in the engine.
+
+use crate::invalid::Invalid;
+use crate::name;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// What a job does. Stored as JSON with the job, so that a run is what was asked for when it was made.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Target {
+    /// A program.
+    Command(Command),
+    /// An HTTP call.
+    Http(Http),
+    /// A SQL function on a named connection.
+    Sql(Sql),
+    /// A handler in the host program.
+    Task(Task),
+    /// A flow, by name.
+    Flow(Flow),
+    /// A graph of the execution service.
+    Graph(Graph),
+}
+
+/// A program and its arguments; no shell stands between.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Command {
+    /// The program and its arguments.
+    pub argv: Vec<String>,
+    /// Variables beside the allow-list.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub env: BTreeMap<String, String>,
+    /// The folder it runs in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<String>,
+}
+
+/// An HTTP call.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Http {
+    /// `GET`, `POST`, …
+    #[serde(default = "post")]
+    pub method: String,
+    /// Where to.
+    pub url: String,
+    /// Headers beside those that Punctual sets.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub headers: BTreeMap<String, String>,
+    /// The body, templated from the input.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub body: Option<String>,
+}
+
+fn post() -> String {
+    "POST".to_owned()
+}
+
+/// A SQL function.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sql {
+    /// The named connection.
+    pub connection: String,
+    /// The function, as an identifier.
+    pub function: String,
+}
+
+/// A handler in the host program.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Task {
+    /// The name it was registered under.
+    pub name: String,
+}
+
+/// A flow.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Flow {
+    /// The flow's name.
+    pub name: String,
+}
+
+/// A graph.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Graph {
+    /// The graph's id, with its provider as prefix.
+    pub id: String,
+}
+
+impl Target {
+    /// A command without environment or folder.
+    pub fn command<S: Into<String>>(argv: impl IntoIterator<Item = S>) -> Self {
+        Self::Command(Command { argv: argv.into_iter().map(Into::into).collect(), env: BTreeMap::new(), cwd: None })
+    }
+
+    /// A handler of the host program.
+    pub fn task(name: impl Into<String>) -> Self {
+        Self::Task(Task { name: name.into() })
+    }
+
+    /// The job type: what a node must offer to run it, and what limits per type count.
+    ///
+    /// Handlers and connections differ from node to node, so their names are part of it; every node that runs
+    /// commands runs all commands.
+    pub fn job_type(&self) -> String {
+        match self {
+            Self::Command(_) => "command".to_owned(),
+            Self::Http(_) => "http".to_owned(),
+            Self::Sql(sql) => format!("sql:{}", sql.connection),
+            Self::Task(task) => format!("task:{}", task.name),
+            Self::Flow(_) => "flow".to_owned(),
+            Self::Graph(_) => "graph".to_owned(),
+        }
+    }
+
+    /// Refuses what could never run.
+    pub fn validate(&self) -> Result<(), Invalid> {
+        let named =
+            |field: &str, text: &str| name::check(text).map_err(|e| Invalid { field: format!("target.{field}"), ..e });
+        match self {
+            Self::Command(command) => match command.argv.first() {
+                None => Err(Invalid::new("target.argv", "is empty").remedy("give the program and its arguments")),
+                Some(program) if program.is_empty() => {
+                    Err(Invalid::new("target.argv", "names an empty program").remedy("give the program's path"))
+                }
+                Some(_) if command.argv.iter().any(|a| a.contains('\0')) => {
+                    Err(Invalid::new("target.argv", "holds a NUL character").remedy("remove it"))
+                }
+                Some(_) => Ok(()),
+            },
+            Self::Http(http) if !(http.url.starts_with("http://") || http.url.starts_with("https://")) => {
+                Err(Invalid::new("target.url", "is neither http:// nor https://").remedy("give the full address"))
+            }
+            Self::Http(_) => Ok(()),
+            Self::Sql(sql) => named("connection", &sql.connection).and_then(|()| named("function", &sql.function)),
+            Self::Task(task) => named("name", &task.name),
+            Self::Flow(flow) => named("name", &flow.name),
+            Self::Graph(graph) => named("id", &graph.id),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn d06_targets_round_trip_and_refuse_unknown_fields() {
+        let text = r#"{"kind":"command","argv":["backup.sh","--all"]}"#;
+        let target: Target = serde_json::from_str(text).unwrap();
+        assert_eq!(serde_json::to_string(&target).unwrap(), text);
+        let unknown = r#"{"kind":"command","argv":["x"],"shel":true}"#;
+        assert!(serde_json::from_str::<Target>(unknown).unwrap_err().to_string().contains("shel"));
+        assert!(serde_json::from_str::<Target>(r#"{"kind":"teleport"}"#).is_err());
+    }
+
+    #[test]
+    fn d06_what_could_never_run_is_refused() {
+        assert!(Target::command(Vec::<String>::new()).validate().is_err());
+        assert!(Target::command(["a\0b"]).validate().is_err());
+        assert!(Target::task("").validate().is_err());
+    }
+}
