@@ -22,7 +22,7 @@ const PARTS: &[Part] = &[
     Part { name: "tidy", about: "the repository's rules, formatting, lints", run: tidy_part },
     Part { name: "build", about: "every target of every crate", run: build_part },
     Part { name: "unit", about: "unit, conformance and property tests", run: unit_part },
-    Part { name: "doc", about: "the examples in the documentation", run: doc_part },
+    Part { name: "doc", about: "the documentation: its links and its examples", run: doc_part },
 ];
 
 struct Part {
@@ -136,6 +136,8 @@ fn unit_part(counts: &mut Counts) -> Result<()> {
 }
 
 fn doc_part(counts: &mut Counts) -> Result<()> {
+    // A link to something that was renamed is an error, too.
+    cmd::run(cmd::cargo(["doc", "--workspace", "--no-deps", "--locked"]).env("RUSTDOCFLAGS", "--deny warnings"))?;
     let (status, text) = cmd::tee(&mut cmd::cargo(["test", "--doc", "--workspace", "--locked"]))?;
     *counts += doc_counts(&text)?;
     if !status.success() {
