@@ -138,7 +138,7 @@ fn unit_part(counts: &mut Counts) -> Result<()> {
 fn doc_part(counts: &mut Counts) -> Result<()> {
     // A link to something that was renamed is an error, too.
     cmd::run(cmd::cargo(["doc", "--workspace", "--no-deps", "--locked"]).env("RUSTDOCFLAGS", "--deny warnings"))?;
-    let (status, text) = cmd::tee(&mut cmd::cargo(["test", "--doc", "--workspace", "--locked"]))?;
+    let (status, text) = cmd::tee(&mut cmd::cargo(["test", "--doc", "--workspace", "--locked", "--no-fail-fast"]))?;
     *counts += doc_counts(&text)?;
     if !status.success() {
         bail!("a documentation test failed ({status})");
