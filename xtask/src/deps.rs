@@ -20,6 +20,20 @@ pub struct Args {
 /// A new tool is one entry here; the parts of `cargo xtask test` are named in `needed_by`.
 const TOOLS: &[Tool] = &[
     Tool {
+        name: "rustfmt",
+        purpose: "checks the formatting",
+        needed_by: &["tidy"],
+        found_by: &[Probe::Runs(&["cargo", "fmt", "--version"])],
+        install: Install::Rustup("rustfmt"),
+    },
+    Tool {
+        name: "clippy",
+        purpose: "checks the lints",
+        needed_by: &["tidy"],
+        found_by: &[Probe::Runs(&["cargo", "clippy", "--version"])],
+        install: Install::Rustup("clippy"),
+    },
+    Tool {
         name: "cargo-nextest",
         purpose: "runs the tests, each in its own process",
         needed_by: &["build", "unit"],
@@ -62,7 +76,12 @@ enum Probe {
 
 enum Install {
     Apt(&'static [&'static str]),
-    Cargo { package: &'static str, options: &'static [&'static str] },
+    Cargo {
+        package: &'static str,
+        options: &'static [&'static str],
+    },
+    /// A component of the toolchain.
+    Rustup(&'static str),
 }
 
 pub fn run(args: &Args) -> Result<()> {
@@ -128,6 +147,7 @@ fn install(tool: &Tool, apt: &mut Apt) -> Result<()> {
         Install::Cargo { package, options } => {
             cmd::run(cmd::cargo(["install", "--locked", package]).args(*options))?;
         }
+        Install::Rustup(component) => cmd::run(&mut cmd::command("rustup", ["component", "add", component]))?,
     }
     if !is_there(tool.found_by) {
         bail!("its installation succeeded, but it is still not found");
@@ -141,6 +161,7 @@ fn remedy(install: &Install) -> String {
             format!("on Debian or Ubuntu: apt-get install {} (elsewhere: its equivalent)", packages.join(" "))
         }
         Install::Cargo { package, .. } => format!("cargo install --locked {package}"),
+        Install::Rustup(component) => format!("rustup component add {component}"),
     }
 }
 
@@ -229,7 +250,7 @@ mod tests {
     #[test]
     fn only_tools_of_the_list_can_be_named() {
         let error = chosen(&["nextest".into()]).map(|_| ()).unwrap_err().to_string();
-        assert!(error.contains("cargo-nextest, postgresql"), "{error}");
+        assert!(error.contains("clippy, cargo-nextest, postgresql"), "{error}");
     }
 
     #[test]
