@@ -49,6 +49,7 @@ pub mod json;
 pub mod name;
 pub mod order;
 pub mod recovery;
+pub mod replan;
 pub mod retry;
 pub mod run;
 pub mod schedule;

@@ -1,0 +1,234 @@
+//! What pause, resume, reschedule and edit make of a schedule's plan: pure, like firing, and never a fire.
+
+use crate::cron::Recurrence;
+use crate::firing::{DecidedSlot, Firing, Next, NextSlot, Slots};
+use crate::invalid::Invalid;
+use crate::schedule::{Schedule, ScheduleDefinition};
+use crate::slot::{Decision, Reason};
+use crate::timing::TimingSpec;
+use jiff::{SignedDuration, Timestamp};
+
+impl Schedule {
+    /// Goes on from now: what passed while the schedule was paused becomes one range, and nothing fires.
+    pub fn resumed(&self, now: Timestamp) -> Firing {
+        let Ok(slots) = self.slots() else {
+            return Firing { slots: Vec::new(), next: self.plan_next(now) };
+        };
+        match self.state.next_slot_at {
+            Some(slot_at) if slot_at > now => {
+                // A slot that somebody chose by hand has no jitter of its own.
+                let own = slots.latest_at_or_before(slot_at) == Some(slot_at);
+                let run_at = if own { slots.due_at(slot_at) } else { slot_at };
+                Firing { slots: Vec::new(), next: Next::Slot(NextSlot { slot_at, run_at }) }
+            }
+            Some(first) => {
+                let passed = self.set_aside(&slots, first, now, Reason::Paused, now);
+                Firing { slots: vec![passed], next: self.plan_next(now) }
+            }
+            None => Firing { slots: Vec::new(), next: self.plan_next(now) },
+        }
+    }
+
+    /// Moves the next fire: the slots it jumps over are set aside, and the new time is the slot.
+    pub fn rescheduled(&self, at: Timestamp, now: Timestamp) -> Result<Firing, Invalid> {
+        if !self.state.enabled {
+            return Err(Invalid::new("at", "the schedule is paused").remedy("resume it first"));
+        }
+        if at <= now || self.state.fired_through.is_some_and(|through| at <= through) {
+            return Err(Invalid::new("at", "is not after now and after the last decided slot")
+                .remedy("choose a later time, or trigger the schedule to run it now"));
+        }
+        let slots = self.slots()?;
+        let jumped = self.state.next_slot_at.filter(|first| *first != at).map(|first| {
+            let until = at.saturating_sub(SignedDuration::from_micros(1)).unwrap_or(at);
+            self.set_aside(&slots, first, until, Reason::Rescheduled, now)
+        });
+        let next = Next::Slot(NextSlot { slot_at: at, run_at: at });
+        Ok(Firing { slots: jumped.into_iter().collect(), next })
+    }
+
+    /// The plan under a new definition. `self` is the schedule as it was; `edited` is what it becomes.
+    ///
+    /// An edit that leaves the times alone keeps its place. One that changes them is planned from now, and what was
+    /// due already under the old times is set aside, so that an edit never fires anything by itself.
+    pub fn edited(&self, edited: &Schedule, now: Timestamp) -> Firing {
+        let sound = self.state.problem.is_none();
+        if sound && same_times(&self.definition, &edited.definition) {
+            let next = match (self.state.next_slot_at, self.state.next_run_at) {
+                (Some(slot_at), Some(run_at)) => Next::Slot(NextSlot { slot_at, run_at }),
+                _ => edited.plan_next(now),
+            };
+            return Firing { slots: Vec::new(), next };
+        }
+        let overdue = self.state.next_slot_at.filter(|first| *first <= now);
+        let set_aside = match (overdue, self.slots()) {
+            (Some(first), Ok(slots)) => Some(self.set_aside(&slots, first, now, Reason::Edited, now)),
+            _ => None,
+        };
+        Firing { slots: set_aside.into_iter().collect(), next: edited.plan_next(now) }
+    }
+
+    /// Whether the stored plan is possible: the reconciler asks, and plans anew what is not (A08).
+    ///
+    /// A plan later than the definition's own next slot is a row that was tampered with: rescheduling also records
+    /// the slots it jumps over, which moves the definition's next slot behind them.
+    pub fn plan_is_possible(&self, now: Timestamp) -> bool {
+        match (self.state.next_slot_at, self.plan_next(now)) {
+            _ if !self.plan_is_sound() => false,
+            (Some(slot_at), Next::Slot(own)) => slot_at <= own.slot_at,
+            (Some(_), Next::Exhausted) => true,
+            (None, _) | (_, Next::Problem(_)) => false,
+        }
+    }
+
+    /// One ledger row for a slot that was planned and the definition's slots after it, up to an instant.
+    fn set_aside(
+        &self, slots: &Slots<'_>, first: Timestamp, until: Timestamp, reason: Reason, now: Timestamp,
+    ) -> DecidedSlot {
+        let floor = self.state.last_slot_at.map_or(first, |last| last.max(first));
+        let last = slots.latest_at_or_before(until).filter(|slot| *slot > floor).unwrap_or(first);
+        let late = now.duration_since(first).as_millis().max(0);
+        DecidedSlot {
+            slot_at: first,
+            through: last,
+            count: 1 + slots.count_between(floor, last),
+            decision: Decision::Skipped,
+            reason,
+            late_ms: i64::try_from(late).unwrap_or(i64::MAX),
+            job: None,
+        }
+    }
+}
+
+/// What the multiples of an `every` count from: so that `starts_at` is a slot itself, or the whole second in which
+/// the schedule was made.
+pub fn anchor(definition: &ScheduleDefinition, now: Timestamp) -> Timestamp {
+    let whole = Timestamp::from_second(now.as_second()).unwrap_or(now);
+    match (period(&definition.timing), definition.starts_at) {
+        (Some(period), Some(from)) => from.saturating_sub(period).unwrap_or(whole),
+        (None, Some(from)) => from,
+        (_, None) => whole,
+    }
+}
+
+/// The period of an `every`, also when it is written as `@every`.
+fn period(timing: &TimingSpec) -> Option<SignedDuration> {
+    match timing {
+        TimingSpec::Every { period } => Some(*period),
+        TimingSpec::Cron { expression, .. } => match Recurrence::parse(expression, None) {
+            Ok(Recurrence::Every(period)) => Some(period),
+            _ => None,
+        },
+        TimingSpec::At { .. } => None,
+    }
+}
+
+/// Whether two definitions have the same slots, due at the same times.
+pub fn same_times(one: &ScheduleDefinition, other: &ScheduleDefinition) -> bool {
+    one.timing == other.timing
+        && one.starts_at == other.starts_at
+        && one.ends_at == other.ends_at
+        && one.jitter == other.jitter
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::id::ScheduleId;
+    use crate::name::Name;
+    use crate::schedule::{ScheduleResults, ScheduleState};
+    use crate::target::Target;
+
+    fn at(text: &str) -> Timestamp {
+        format!("2026-03-01T{text}Z").parse().unwrap()
+    }
+
+    /// Hourly, made at midnight, next due at 10:00.
+    fn hourly() -> Schedule {
+        let timing = TimingSpec::cron("0 * * * *", "UTC");
+        let definition = ScheduleDefinition::new(Name::new("hourly").unwrap(), timing, Target::command(["true"]));
+        Schedule {
+            id: ScheduleId(uuid::Uuid::from_u128(1)),
+            version: 1,
+            created_at: at("00:00:00"),
+            updated_at: at("00:00:00"),
+            anchor_at: at("00:00:00"),
+            seed: "hourly".into(),
+            definition,
+            state: ScheduleState {
+                enabled: true,
+                next_slot_at: Some(at("10:00:00")),
+                next_run_at: Some(at("10:00:00")),
+                last_slot_at: Some(at("09:00:00")),
+                fired_through: Some(at("09:00:00")),
+                ..ScheduleState::default()
+            },
+            results: ScheduleResults::default(),
+        }
+    }
+
+    fn slot(text: &str) -> Next {
+        Next::Slot(NextSlot { slot_at: at(text), run_at: at(text) })
+    }
+
+    #[test]
+    fn d03_resume_makes_one_range_of_what_passed_and_fires_nothing() {
+        let firing = hourly().resumed(at("12:30:00"));
+        assert_eq!(firing.next, slot("13:00:00"));
+        let [passed] = firing.slots.as_slice() else { panic!("{firing:?}") };
+        assert_eq!((passed.slot_at, passed.through, passed.count), (at("10:00:00"), at("12:00:00"), 3));
+        assert_eq!((passed.decision, passed.reason), (Decision::Skipped, Reason::Paused));
+    }
+
+    #[test]
+    fn d03_resume_before_the_next_slot_writes_nothing() {
+        let firing = hourly().resumed(at("09:30:00"));
+        assert_eq!(firing, Firing { slots: vec![], next: slot("10:00:00") });
+    }
+
+    #[test]
+    fn d03_reschedule_later_sets_aside_what_it_jumps_over() {
+        let firing = hourly().rescheduled(at("12:30:00"), at("09:30:00")).unwrap();
+        assert_eq!(firing.next, slot("12:30:00"));
+        assert_eq!((firing.slots[0].slot_at, firing.slots[0].count), (at("10:00:00"), 3));
+        assert_eq!(firing.slots[0].reason, Reason::Rescheduled);
+    }
+
+    #[test]
+    fn d03_reschedule_earlier_sets_aside_the_one_slot_it_moves() {
+        let firing = hourly().rescheduled(at("09:40:00"), at("09:30:00")).unwrap();
+        assert_eq!((firing.slots[0].slot_at, firing.slots[0].count), (at("10:00:00"), 1));
+        assert!(hourly().rescheduled(at("09:30:00"), at("09:30:00")).is_err());
+    }
+
+    #[test]
+    fn d03_an_edit_of_the_times_plans_from_now_and_sets_aside_what_was_overdue() {
+        let mut edited = hourly();
+        edited.definition.timing = TimingSpec::cron("30 * * * *", "UTC");
+        let firing = hourly().edited(&edited, at("10:10:00"));
+        assert_eq!(firing.next, slot("10:30:00"));
+        assert_eq!((firing.slots[0].slot_at, firing.slots[0].reason), (at("10:00:00"), Reason::Edited));
+    }
+
+    #[test]
+    fn d03_an_edit_of_anything_else_keeps_its_place() {
+        let mut edited = hourly();
+        edited.definition.description = "every hour".into();
+        let firing = hourly().edited(&edited, at("10:10:00"));
+        assert_eq!(firing, Firing { slots: vec![], next: slot("10:00:00") });
+    }
+
+    #[test]
+    fn a08_a_plan_later_than_the_next_slot_is_impossible_unless_it_was_rescheduled() {
+        let now = at("09:30:00");
+        assert!(hourly().plan_is_possible(now));
+        let mut forced = hourly();
+        forced.state.next_slot_at = Some(at("17:00:00"));
+        forced.state.next_run_at = Some(at("17:00:00"));
+        assert!(!forced.plan_is_possible(now));
+        forced.state.last_slot_at = Some(at("16:00:00"));
+        assert!(forced.plan_is_possible(now));
+        forced.state.next_run_at = None;
+        assert!(!forced.plan_is_possible(now));
+    }
+}
