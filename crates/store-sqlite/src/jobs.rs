@@ -88,12 +88,12 @@ impl Tx<'_> {
                 tags,
                 retry_text(&spec.retry)?,
                 spec.timeout.as_micros(),
-                bytes(&spec.template_id),
-                bytes(&spec.grant_id),
+                bytes(spec.template_id.as_ref()),
+                bytes(spec.grant_id.as_ref()),
                 spec.trigger.as_str(),
                 spec.trigger_detail,
                 spec.trace_context,
-                bytes(&origin.schedule_id),
+                bytes(origin.schedule_id.as_ref()),
                 origin.slot_at.map(Timestamp::as_microsecond),
                 chain.map(|c| c.retry_of.as_bytes()),
                 chain.map(|c| c.root_job_id.as_bytes()),
@@ -161,7 +161,7 @@ impl Tx<'_> {
                 slot.created_at.as_microsecond(),
                 slot.queued_at.as_microsecond(),
                 job.serial_key,
-                bytes(&job.schedule_id),
+                bytes(job.schedule_id.as_ref()),
             ],
         )?;
         self.settle_serial_key(job.serial_key.as_deref())
@@ -245,7 +245,7 @@ impl Tx<'_> {
             sql::insert_run,
             params![
                 run.job_id.as_bytes(),
-                bytes(&run.node_id),
+                bytes(run.node_id.as_ref()),
                 run.started_at.map(Timestamp::as_microsecond),
                 self.now_us(),
                 run.outcome.as_str(),

@@ -177,7 +177,7 @@ impl Tx<'_> {
         match whereabouts {
             Whereabouts::Running(_) | Whereabouts::Closed(_) => {
                 let state = JobView { job: old, whereabouts }.state();
-                return Err(StoreError::WrongState { state, remedy: "enqueue a new job with the new input" });
+                Err(StoreError::WrongState { state, remedy: "enqueue a new job with the new input" })
             }
             Whereabouts::Delayed { run_at } => {
                 self.replace(id, &old)?;
