@@ -1,13 +1,12 @@
 //! Firing: due schedules decided by the pure rule, and everything it decided written together.
 
-use crate::jobs::Origin;
 use crate::rows::{self, Columns, Unreadable, bytes};
 use crate::sql;
 use crate::tx::{Tx, value};
 use jiff::{SignedDuration, Timestamp};
 use punctual_core::firing::{DecidedSlot, Facts, Firing, Next, SlotJob};
 use punctual_core::id::{JobId, NodeId, ScheduleId};
-use punctual_core::job::NewJob;
+use punctual_core::job::{NewJob, Origin};
 use punctual_core::run::ErrorCode;
 use punctual_core::schedule::{Overlap, Schedule};
 use punctual_core::slot::SlotRow;
