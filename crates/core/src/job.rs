@@ -8,6 +8,7 @@ use crate::name;
 use crate::order::Place;
 use crate::retry::RetryPolicy;
 use crate::run::{ErrorCode, Outcome, Trigger};
+use crate::schedule::Schedule;
 use crate::target::Target;
 use crate::words::words;
 use jiff::{SignedDuration, Timestamp};
@@ -163,6 +164,27 @@ impl NewJob {
             grant_id: None,
             trigger: Trigger::Api,
             trigger_detail: None,
+            trace_context: None,
+        }
+    }
+
+    /// A job of a schedule: its definition, and what is special about this one.
+    pub fn of_schedule(schedule: &Schedule, trigger: Trigger, detail: Option<String>, serial: bool) -> Self {
+        let definition = &schedule.definition;
+        Self {
+            target: definition.target.clone(),
+            input: definition.input.clone(),
+            queue: definition.queue.clone(),
+            priority: definition.priority,
+            run_at: None,
+            serial_key: serial.then(|| schedule.id.to_string()),
+            tags: Vec::new(),
+            retry: definition.retry.clone(),
+            timeout: definition.timeout,
+            template_id: definition.template_id,
+            grant_id: definition.grant_id,
+            trigger,
+            trigger_detail: detail,
             trace_context: None,
         }
     }
