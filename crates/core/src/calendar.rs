@@ -18,8 +18,16 @@ pub struct Calendar {
 impl Calendar {
     /// Whether nothing may run at this instant.
     pub fn excludes(&self, at: Timestamp) -> bool {
-        let day = at.to_zoned(self.zone.clone()).date();
-        self.days.contains(&day) || self.stretches.iter().any(|(from, to)| *from <= at && at < *to)
+        self.excluded_since(at).is_some()
+    }
+
+    /// Since when nothing may run, if nothing may run at this instant: the beginning of the earliest entry that holds
+    /// it, so that many slots in one entry can be passed over in one step.
+    pub fn excluded_since(&self, at: Timestamp) -> Option<Timestamp> {
+        let local = at.to_zoned(self.zone.clone());
+        let day = self.days.contains(&local.date()).then(|| local.start_of_day().map_or(at, |start| start.timestamp()));
+        let stretches = self.stretches.iter().filter(|(from, to)| *from <= at && at < *to).map(|(from, _)| *from);
+        stretches.chain(day).min()
     }
 }
 

@@ -105,7 +105,7 @@ impl Schedule {
     /// The next slot counted from an instant: the first after both it and the last decided slot.
     pub fn plan_next(&self, now: Timestamp) -> Next {
         match self.slots() {
-            Ok(slots) => slots.next_from(slots.decided_through(now)),
+            Ok(slots) => slots.next_from(slots.planned_behind(now)),
             Err(problem) => Next::Problem(problem.to_string()),
         }
     }
@@ -118,15 +118,15 @@ impl Schedule {
         };
         match self.trusted_next() {
             // E01: nothing was planned, so nothing is due; plan from now.
-            None => Firing::unfired(slots.next_from(slots.decided_through(now))),
+            None => Firing::unfired(slots.next_from(slots.planned_behind(now))),
             Some(next) if next.run_at > now => Firing::unfired(Next::Slot(next)),
             Some(next) => slots.decide(next, now, facts),
         }
     }
 
     /// The stored plan, unless it is null or impossible: older than the schedule, due before its own slot or longer
-    /// after it than any jitter, or decided already. A row that
-    /// was changed by hand, restored from a backup or written under a wrong clock is planned anew, never fired.
+    /// after it than any jitter, or decided already. A row that was changed by hand, restored from a backup or
+    /// written under a wrong clock is planned anew, never fired.
     fn trusted_next(&self) -> Option<NextSlot> {
         let (slot_at, run_at) = (self.state.next_slot_at?, self.state.next_run_at?);
         let decided = self.state.fired_through.is_some_and(|through| slot_at <= through);
@@ -138,6 +138,12 @@ impl Schedule {
     /// Whether the stored plan is what this function would trust; the reconciler asks it (A08).
     pub fn plan_is_sound(&self) -> bool {
         self.trusted_next().is_some()
+    }
+}
+
+impl Facts {
+    fn alive(&self) -> u32 {
+        self.running.saturating_add(self.waiting)
     }
 }
 
@@ -155,6 +161,8 @@ impl Firing {
 impl Slots<'_> {
     /// The first slot after an instant, within the schedule's bounds.
     pub fn next_after(&self, after: Timestamp) -> Option<Timestamp> {
+        #[cfg(test)]
+        tests::step();
         let definition = &self.schedule.definition;
         // A slot exactly at `starts_at` counts, so the search begins just before it.
         let floor = definition.starts_at.map_or(after, |from| after.max(just_before(from)));
@@ -164,6 +172,8 @@ impl Slots<'_> {
 
     /// The last slot at or before an instant, within the schedule's bounds.
     pub fn latest_at_or_before(&self, at: Timestamp) -> Option<Timestamp> {
+        #[cfg(test)]
+        tests::step();
         let definition = &self.schedule.definition;
         let ceiling = definition.ends_at.map_or(at, |to| at.min(to));
         let latest = self.timing.latest_at_or_before(ceiling)?;
@@ -172,6 +182,8 @@ impl Slots<'_> {
 
     /// How many slots lie after one instant and at or before another.
     pub fn count_between(&self, after: Timestamp, until: Timestamp) -> u64 {
+        #[cfg(test)]
+        tests::step();
         let definition = &self.schedule.definition;
         let after = definition.starts_at.map_or(after, |from| after.max(just_before(from)));
         let until = definition.ends_at.map_or(until, |to| until.min(to));
@@ -180,6 +192,8 @@ impl Slots<'_> {
 
     /// When a slot is due: the slot plus a jitter that is fixed for it and smaller than the gap to the next slot.
     pub fn due_at(&self, slot_at: Timestamp) -> Timestamp {
+        #[cfg(test)]
+        tests::step();
         let longest = self.schedule.definition.jitter;
         if longest <= SignedDuration::ZERO {
             return slot_at;
@@ -198,27 +212,47 @@ impl Slots<'_> {
         }
     }
 
-    /// Until when everything is decided: the later of now and the last decided slot.
-    fn decided_through(&self, now: Timestamp) -> Timestamp {
+    /// What a plan made at an instant lies behind: that instant, and every decided slot. The schedule's own beginning
+    /// is among them, because a clock that has gone back since must not plan what would never be trusted.
+    fn planned_behind(&self, now: Timestamp) -> Timestamp {
+        self.decided_behind(now.max(self.schedule.created_at))
+    }
+
+    /// The later of an instant and the last decided slot.
+    fn decided_behind(&self, at: Timestamp) -> Timestamp {
         let state = &self.schedule.state;
-        [state.last_slot_at, state.fired_through].into_iter().flatten().fold(now, Timestamp::max)
+        [state.last_slot_at, state.fired_through].into_iter().flatten().fold(at, Timestamp::max)
     }
 
     /// Decides all that is due, the missed policy first, then each slot that may still run.
     fn decide(&self, first: NextSlot, now: Timestamp, facts: &Facts) -> Firing {
-        let due = self.due_line(first, now);
+        let whole = self.due_line(first, now);
+        let (due, closed) = self.without_closed_end(&whole, now, facts);
         let (passed, chosen) = self.split_by_policy(&due, now);
-        let made_up = passed.is_some();
+        let stands_for_others = passed.is_some() && matches!(self.schedule.definition.missed, Missed::Once { .. });
         let mut slots: Vec<DecidedSlot> = passed.into_iter().collect();
         let mut facts = facts.clone();
         for slot in chosen.slots {
-            slots.push(self.decide_one(slot, now, made_up, &mut facts));
+            let on_time = !stands_for_others && slot.slot_at == due.last && self.is_on_time(slot, now);
+            slots.push(self.decide_one(slot, now, on_time, &mut facts));
         }
+        slots.extend(closed);
         let next = match chosen.left_for_next_pass {
             Some(slot_at) => Next::Slot(NextSlot { slot_at, run_at: self.due_at(slot_at) }),
-            None => self.next_from(self.decided_through(now).max(due.last)),
+            // Counted from the last due slot, not from now: a slot that has come but is held back by its jitter is
+            // still ahead, and would be lost.
+            None => self.next_from(self.decided_behind(whole.last)),
         };
         Firing { slots, next }
+    }
+
+    /// Whether a slot that fires now does so on time. What `skip` lets through is, by its own window.
+    fn is_on_time(&self, slot: NextSlot, now: Timestamp) -> bool {
+        let window = match self.schedule.definition.missed {
+            Missed::Skip { window } => window,
+            Missed::Once { .. } | Missed::All { .. } => ON_TIME_WINDOW,
+        };
+        now.duration_since(slot.run_at) <= window
     }
 
     /// The due slots without listing them: the stored one, and those of the definition that are due after it.
@@ -234,41 +268,67 @@ impl Slots<'_> {
         DueLine { first, floor, last: last.unwrap_or(first.slot_at) }
     }
 
+    /// For `once`, takes the latest slots off when the calendar excludes them, as one range: a slot that may not run
+    /// cannot stand for the earlier ones. When all are excluded, the latest is left to be decided like any other.
+    fn without_closed_end(&self, due: &DueLine, now: Timestamp, facts: &Facts) -> (DueLine, Option<DecidedSlot>) {
+        let calendar =
+            facts.calendar.as_ref().filter(|_| matches!(self.schedule.definition.missed, Missed::Once { .. }));
+        let closed_since = |slot_at| calendar.and_then(|calendar| calendar.excluded_since(slot_at));
+        let mut open = Some(due.last);
+        while let Some((slot_at, since)) = open.and_then(|slot_at| Some((slot_at, closed_since(slot_at)?))) {
+            open = self.before(due, since.min(slot_at));
+        }
+        let Some(last) = open.filter(|open| *open < due.last) else { return (*due, None) };
+        let Some(slot_at) = self.at_or_after(due, just_after(last)) else { return (*due, None) };
+        let closed = DecidedSlot {
+            slot_at,
+            through: due.last,
+            count: self.count_due(due, due.last) - self.count_due(due, last),
+            decision: Decision::Skipped,
+            reason: Reason::Calendar,
+            late_ms: late_ms(self.due_of(due, slot_at), now),
+            job: None,
+        };
+        (DueLine { last, ..*due }, Some(closed))
+    }
+
     /// Splits what is due into the range that has passed and the slots that may run.
     fn split_by_policy(&self, due: &DueLine, now: Timestamp) -> (Option<DecidedSlot>, Chosen) {
         let missed = self.schedule.definition.missed;
         let oldest = missed.window().map(|window| now.saturating_sub(window).unwrap_or(Timestamp::MIN));
         let in_window = |slot_at: Timestamp| oldest.is_none_or(|oldest| self.due_of(due, slot_at) >= oldest);
-        let limit = match missed {
-            Missed::Skip { .. } | Missed::Once { .. } => 1,
-            Missed::All { limit, .. } => u64::from(limit),
-        };
         if !in_window(due.last) {
-            return (self.passed(due, due.last, Reason::TooLate, now), Chosen::default());
+            return (Some(self.passed(due, due.last, Reason::TooLate, now)), Chosen::default());
         }
-        let total = self.count_due(due, due.last);
-        let begin = self.first_chosen(due, total, limit, &in_window);
-        let reason = match missed {
-            Missed::All { .. } if total > limit => Reason::OverLimit,
-            Missed::All { .. } => Reason::TooLate,
-            Missed::Skip { .. } | Missed::Once { .. } => Reason::Superseded,
+        let begin = match missed {
+            Missed::Skip { .. } | Missed::Once { .. } => due.last,
+            Missed::All { limit, .. } => self.first_chosen(due, u64::from(limit), &in_window),
         };
-        let passed = self.before(due, begin).and_then(|last| self.passed(due, last, reason, now));
+        let passed = self.before(due, begin).map(|last| {
+            let reason = match missed {
+                Missed::Skip { .. } | Missed::Once { .. } => Reason::Superseded,
+                // Whichever of the two ends the range is true of all that is in it.
+                Missed::All { .. } if in_window(last) => Reason::OverLimit,
+                Missed::All { .. } => Reason::TooLate,
+            };
+            self.passed(due, last, reason, now)
+        });
         (passed, self.take_from(due, begin))
     }
 
     /// The first slot that may run: within the window, and among the latest `limit`.
-    fn first_chosen(&self, due: &DueLine, total: u64, limit: u64, in_window: &impl Fn(Timestamp) -> bool) -> Timestamp {
+    fn first_chosen(&self, due: &DueLine, limit: u64, in_window: &impl Fn(Timestamp) -> bool) -> Timestamp {
+        let total = self.count_due(due, due.last);
         let fits = |slot_at: Timestamp| {
             let before = self.before(due, slot_at).map_or(0, |last| self.count_due(due, last));
-            total - before <= limit && in_window(slot_at)
+            in_window(slot_at) && total - before <= limit
         };
         if fits(due.first.slot_at) {
             return due.first.slot_at;
         }
         // Both conditions are false up to some instant and true from there on, so it is found by halving.
         let (mut low, mut high) = (due.first.slot_at, due.last);
-        while high.duration_since(low) > SignedDuration::from_micros(1) {
+        while high.duration_since(low) > SignedDuration::from_nanos(1) {
             let middle = low.saturating_add(high.duration_since(low) / 2).unwrap_or(high);
             match self.at_or_after(due, middle) {
                 Some(slot_at) if fits(slot_at) => high = middle,
@@ -292,23 +352,21 @@ impl Slots<'_> {
         chosen
     }
 
-    fn passed(&self, due: &DueLine, last: Timestamp, reason: Reason, now: Timestamp) -> Option<DecidedSlot> {
-        let count = self.count_due(due, last);
-        (count > 0).then(|| DecidedSlot {
+    /// The first due slots, up to one of them, as one range.
+    fn passed(&self, due: &DueLine, last: Timestamp, reason: Reason, now: Timestamp) -> DecidedSlot {
+        DecidedSlot {
             slot_at: due.first.slot_at,
             through: last,
-            count,
+            count: self.count_due(due, last),
             decision: Decision::Missed,
             reason,
             late_ms: late_ms(due.first.run_at, now),
             job: None,
-        })
+        }
     }
 
     /// Decides one slot that the missed policy lets through.
-    fn decide_one(&self, slot: NextSlot, now: Timestamp, made_up: bool, facts: &mut Facts) -> DecidedSlot {
-        let late = now.duration_since(slot.run_at);
-        let on_time = !made_up && late <= ON_TIME_WINDOW;
+    fn decide_one(&self, slot: NextSlot, now: Timestamp, on_time: bool, facts: &mut Facts) -> DecidedSlot {
         let (decision, reason) = match self.refusal(slot.slot_at, facts) {
             Some(reason) => (Decision::Skipped, reason),
             None if on_time => (Decision::Fired, Reason::OnTime),
@@ -338,7 +396,7 @@ impl Slots<'_> {
                 return Some(Reason::Dependency);
             }
         }
-        let alive = facts.running + facts.waiting;
+        let alive = facts.alive();
         let overlaps = match definition.overlap {
             Overlap::Allow | Overlap::Replace => false,
             Overlap::Forbid => alive > 0,
@@ -354,11 +412,11 @@ impl Slots<'_> {
 
     fn job_for(&self, on_time: bool, facts: &mut Facts) -> SlotJob {
         let definition = &self.schedule.definition;
-        let replaces_live = definition.overlap == Overlap::Replace && facts.running + facts.waiting > 0;
+        let replaces_live = definition.overlap == Overlap::Replace && facts.alive() > 0;
         if replaces_live {
             facts.waiting = 0;
         }
-        facts.waiting += 1;
+        facts.waiting = facts.waiting.saturating_add(1);
         SlotJob {
             trigger: if on_time { Trigger::Schedule } else { Trigger::Catchup },
             // The new one must not overlap the one it waits for or replaces.
@@ -396,6 +454,7 @@ impl Slots<'_> {
 }
 
 /// The due slots: `first`, then every slot of the definition after `floor` up to `last`.
+#[derive(Clone, Copy)]
 struct DueLine {
     first: NextSlot,
     floor: Timestamp,
@@ -410,7 +469,11 @@ struct Chosen {
 }
 
 fn just_before(at: Timestamp) -> Timestamp {
-    at.saturating_sub(SignedDuration::from_micros(1)).unwrap_or(Timestamp::MIN)
+    at.saturating_sub(SignedDuration::from_nanos(1)).unwrap_or(Timestamp::MIN)
+}
+
+fn just_after(at: Timestamp) -> Timestamp {
+    at.saturating_add(SignedDuration::from_nanos(1)).unwrap_or(Timestamp::MAX)
 }
 
 fn late_ms(due_at: Timestamp, now: Timestamp) -> i64 {

@@ -125,13 +125,17 @@ impl Timing {
 
 /// How many whole periods have passed since the anchor.
 fn periods(anchor: Timestamp, period: SignedDuration, at: Timestamp) -> i128 {
-    let elapsed = i128::from(at.as_microsecond()) - i128::from(anchor.as_microsecond());
-    elapsed.div_euclid(period.as_micros())
+    (whole_micros(at) - whole_micros(anchor)).div_euclid(period.as_micros())
 }
 
 fn nth(anchor: Timestamp, period: SignedDuration, n: i128) -> Option<Timestamp> {
-    let micros = i128::from(anchor.as_microsecond()) + n * period.as_micros();
+    let micros = whole_micros(anchor) + n * period.as_micros();
     Timestamp::from_microsecond(i64::try_from(micros).ok()?).ok()
+}
+
+/// The microsecond that holds an instant; rounded down also before 1970, where `as_microsecond` rounds up.
+fn whole_micros(at: Timestamp) -> i128 {
+    at.as_nanosecond().div_euclid(1000)
 }
 
 #[cfg(test)]

@@ -1,15 +1,15 @@
 //! Ends: closing runs by the lease's holder, retries, recovery of lost nodes, artifacts, and forgetting.
 
-use crate::jobs::{ChainLink, Closing, Origin};
+use crate::jobs::Closing;
 use crate::rows::{Columns, Unreadable};
 use crate::sql;
 use crate::tx::{Tx, value};
 use jiff::Timestamp;
+use punctual_core::closing::{Retry, error_code, retry_after};
 use punctual_core::id::{JobId, LeaseId, NodeId, ScheduleId};
-use punctual_core::job::{Artifact, Job, NewJob};
+use punctual_core::job::Artifact;
 use punctual_core::recovery::{Claim, ClosedRun, Found, judge};
-use punctual_core::retry::{AfterFailure, Chain, after_failure};
-use punctual_core::run::{ErrorCode, Outcome, Trigger};
+use punctual_core::run::{ErrorCode, Outcome};
 use punctual_core::store::{
     FinishResult, FinishedRun, Lease, LostNode, Pruned, Recovered, Retention, StoreError, StoreResult,
 };
@@ -26,10 +26,10 @@ impl Tx<'_> {
         let Some(taken) = self.one(sql::take_running, params, TakenRun::read)? else {
             return Ok(FinishResult::LostLease);
         };
-        let error_code = taken.error_code(run);
-        let follow_up = match (run.outcome, error_code) {
-            (Outcome::Failed, Some(code)) => self.follow_up(run.job_id, code, taken.cancel_requested)?,
-            _ => FollowUp::None,
+        let error_code = error_code(run, taken.cancel_code);
+        let retry = match (run.outcome, error_code) {
+            (Outcome::Failed, Some(code)) => self.retry_of(run.job_id, code, taken.cancel_requested)?,
+            _ => None,
         };
         self.close(&Closing {
             job_id: run.job_id,
@@ -42,64 +42,33 @@ impl Tx<'_> {
             exit_code: run.exit_code,
             output: run.output.as_ref(),
             log_ref: run.log_ref.as_deref(),
-            is_final: matches!(follow_up, FollowUp::None),
+            is_final: retry.is_none(),
         })?;
         if let Some(schedule_id) = taken.schedule_id {
             self.execute(sql::record_result, params![schedule_id.as_bytes(), self.now_us(), run.outcome.as_str()])?;
         }
-        let retry = match follow_up {
-            FollowUp::None => None,
-            FollowUp::Retry(retry) => Some(self.make_retry(*retry)?),
-        };
+        let retry = retry.map(|retry| self.make_retry(&retry)).transpose()?;
         self.settle_serial_key(taken.serial_key.as_deref())?;
         Ok(FinishResult::Closed { retry })
     }
 
-    /// What follows a failure, by the job's own policy. Nobody wants a retry of what was cancelled or deleted.
-    fn follow_up(&mut self, id: JobId, code: ErrorCode, cancel_requested: bool) -> StoreResult<FollowUp> {
+    /// The retry after a failure, by the job's own policy. Nobody wants one of what was cancelled or deleted.
+    fn retry_of(&mut self, id: JobId, code: ErrorCode, cancel_requested: bool) -> StoreResult<Option<Retry>> {
         let gone = || StoreError::Internal(format!("the job {id} of a running run is gone"));
         let job = self.job(id)?.ok_or_else(gone)?;
         if cancel_requested || self.schedule_is_deleted(job.schedule_id)? {
-            return Ok(FollowUp::None);
+            return Ok(None);
         }
-        let interrupted = code.is_interruption();
-        let chain = Chain {
-            failures: job.failures + u32::from(!interrupted),
-            interruptions: job.interruptions + u32::from(interrupted),
-            began_at: job.chain_began_at,
-        };
         let chance = u64::from_be_bytes(self.id_bits()).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        Ok(match after_failure(&job.spec.retry, code, chain, self.now, chance) {
-            AfterFailure::Final => FollowUp::None,
-            AfterFailure::Retry { run_at } => FollowUp::Retry(Box::new(Retry { job, chain, run_at, code })),
-        })
+        Ok(retry_after(&job, code, self.now, chance))
     }
 
     /// Makes the one retry of a failed job.
-    fn make_retry(&mut self, retry: Retry) -> StoreResult<JobId> {
-        let Retry { job, chain, run_at, code } = retry;
-        let spec = NewJob {
-            run_at: Some(run_at),
-            trigger: Trigger::Retry,
-            trigger_detail: Some(code.as_str().to_owned()),
-            ..job.spec
-        };
-        let origin = Origin {
-            schedule_id: job.schedule_id,
-            slot_at: job.slot_at,
-            chain: Some(ChainLink {
-                retry_of: job.id,
-                root_job_id: job.root_job_id,
-                began_at: job.chain_began_at,
-                attempt: job.attempt + 1,
-                failures: chain.failures,
-                interruptions: chain.interruptions,
-            }),
-        };
-        let id = self.insert_and_place(&spec, &origin)?;
+    fn make_retry(&mut self, retry: &Retry) -> StoreResult<JobId> {
+        let id = self.insert_and_place(&retry.spec, &retry.origin)?;
         self.execute(
             "INSERT INTO punctual_retries (retry_of, job_id) VALUES (?1, ?2)",
-            params![job.id.as_bytes(), id.as_bytes()],
+            params![retry.retry_of.as_bytes(), id.as_bytes()],
         )?;
         Ok(id)
     }
@@ -213,19 +182,6 @@ impl Tx<'_> {
     }
 }
 
-/// What comes after a run.
-enum FollowUp {
-    None,
-    Retry(Box<Retry>),
-}
-
-struct Retry {
-    job: Job,
-    chain: Chain,
-    run_at: Timestamp,
-    code: ErrorCode,
-}
-
 /// What was taken out of `running`.
 struct TakenRun {
     node_id: NodeId,
@@ -247,16 +203,6 @@ impl TakenRun {
             cancel_code: c.optional_word()?,
             cancel_requested: c.optional_time()?.is_some(),
         })
-    }
-
-    /// The code a run is closed with: a cancelled one says who cancelled it, a failed one always has one.
-    fn error_code(&self, run: &FinishedRun) -> Option<ErrorCode> {
-        match run.outcome {
-            Outcome::Completed => None,
-            Outcome::Failed => Some(run.error_code.unwrap_or(ErrorCode::Internal)),
-            Outcome::Cancelled => self.cancel_code.or(run.error_code).or(Some(ErrorCode::Cancelled)),
-            Outcome::Skipped => run.error_code,
-        }
     }
 }
 

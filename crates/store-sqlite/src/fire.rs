@@ -1,13 +1,12 @@
 //! Firing: due schedules decided by the pure rule, and everything it decided written together.
 
-use crate::jobs::Origin;
 use crate::rows::{self, Columns, Unreadable, bytes};
 use crate::sql;
 use crate::tx::{Tx, value};
 use jiff::{SignedDuration, Timestamp};
 use punctual_core::firing::{DecidedSlot, Facts, Firing, Next, SlotJob};
 use punctual_core::id::{JobId, NodeId, ScheduleId};
-use punctual_core::job::NewJob;
+use punctual_core::job::{NewJob, Origin};
 use punctual_core::run::ErrorCode;
 use punctual_core::schedule::{Overlap, Schedule};
 use punctual_core::slot::SlotRow;
@@ -133,9 +132,9 @@ impl Tx<'_> {
                 i64::try_from(slot.count).unwrap_or(i64::MAX),
                 slot.decision.as_str(),
                 slot.reason.as_str(),
-                bytes(&job_id),
+                bytes(job_id.as_ref()),
                 self.now_us(),
-                bytes(&node),
+                bytes(node.as_ref()),
                 slot.late_ms,
                 schedule.version,
             ],

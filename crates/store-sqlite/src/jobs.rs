@@ -4,49 +4,14 @@ use crate::rows::{self, Columns, bytes, document, retry_text};
 use crate::sql;
 use crate::tx::{Tx, value};
 use jiff::Timestamp;
+use punctual_core::closing::storable_text;
 use punctual_core::id::{JobId, NodeId, ScheduleId};
-use punctual_core::job::{Job, JobView, NewJob, Whereabouts};
+use punctual_core::job::{Job, JobView, NewJob, Origin, Whereabouts};
 use punctual_core::json::Json;
 use punctual_core::order::POSITION_GAP;
 use punctual_core::run::{ErrorCode, Outcome};
 use punctual_core::store::{StoreError, StoreResult};
 use rusqlite::{Connection, params};
-
-/// The longest error text that is kept.
-const ERROR_MAX_CHARS: usize = 65_536;
-
-/// What a new job is beside what was asked for.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Origin {
-    pub(crate) schedule_id: Option<ScheduleId>,
-    pub(crate) slot_at: Option<Timestamp>,
-    pub(crate) chain: Option<ChainLink>,
-}
-
-/// A job's place in its chain of retries.
-#[derive(Debug, Clone)]
-pub(crate) struct ChainLink {
-    pub(crate) retry_of: JobId,
-    pub(crate) root_job_id: JobId,
-    pub(crate) began_at: Timestamp,
-    pub(crate) attempt: u32,
-    pub(crate) failures: u32,
-    pub(crate) interruptions: u32,
-}
-
-impl ChainLink {
-    /// The link that a job already has, for a job that takes its place.
-    pub(crate) fn of(job: &Job) -> Option<Self> {
-        job.retry_of.map(|retry_of| Self {
-            retry_of,
-            root_job_id: job.root_job_id,
-            began_at: job.chain_began_at,
-            attempt: job.attempt,
-            failures: job.failures,
-            interruptions: job.interruptions,
-        })
-    }
-}
 
 /// A job that was inserted and has no place yet.
 #[derive(Debug, Clone)]
@@ -88,12 +53,12 @@ impl Tx<'_> {
                 tags,
                 retry_text(&spec.retry)?,
                 spec.timeout.as_micros(),
-                bytes(&spec.template_id),
-                bytes(&spec.grant_id),
+                bytes(spec.template_id.as_ref()),
+                bytes(spec.grant_id.as_ref()),
                 spec.trigger.as_str(),
                 spec.trigger_detail,
                 spec.trace_context,
-                bytes(&origin.schedule_id),
+                bytes(origin.schedule_id.as_ref()),
                 origin.slot_at.map(Timestamp::as_microsecond),
                 chain.map(|c| c.retry_of.as_bytes()),
                 chain.map(|c| c.root_job_id.as_bytes()),
@@ -161,7 +126,7 @@ impl Tx<'_> {
                 slot.created_at.as_microsecond(),
                 slot.queued_at.as_microsecond(),
                 job.serial_key,
-                bytes(&job.schedule_id),
+                bytes(job.schedule_id.as_ref()),
             ],
         )?;
         self.settle_serial_key(job.serial_key.as_deref())
@@ -245,7 +210,7 @@ impl Tx<'_> {
             sql::insert_run,
             params![
                 run.job_id.as_bytes(),
-                bytes(&run.node_id),
+                bytes(run.node_id.as_ref()),
                 run.started_at.map(Timestamp::as_microsecond),
                 self.now_us(),
                 run.outcome.as_str(),
@@ -291,11 +256,6 @@ pub(crate) struct Closing<'a> {
     pub(crate) output: Option<&'a Json>,
     pub(crate) log_ref: Option<&'a str>,
     pub(crate) is_final: bool,
-}
-
-/// What a target said, made fit for both stores: NUL replaced, and cut where it is too long.
-fn storable_text(text: &str) -> String {
-    text.chars().take(ERROR_MAX_CHARS).map(|c| if c == '\0' { char::REPLACEMENT_CHARACTER } else { c }).collect()
 }
 
 /// One job with everything that is known about it, read in one snapshot.

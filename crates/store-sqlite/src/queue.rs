@@ -1,13 +1,13 @@
 //! Queue control: enqueue, promote, move, edit, cancel, and the queue in its order.
 
-use crate::jobs::{ChainLink, Origin, Placeless, QueueSlot};
+use crate::jobs::{Placeless, QueueSlot};
 use crate::rows::{self, Columns, Unreadable};
 use crate::sql;
 use crate::tx::{Tx, value};
 use jiff::Timestamp;
 use punctual_core::id::JobId;
 use punctual_core::invalid::Invalid;
-use punctual_core::job::{JobState, JobView, NewJob, Whereabouts};
+use punctual_core::job::{JobState, JobView, NewJob, Origin, Whereabouts};
 use punctual_core::json::Json;
 use punctual_core::order::{self, Move, Place};
 use punctual_core::run::ErrorCode;
@@ -173,11 +173,11 @@ impl Tx<'_> {
         let old = self.job(id)?.ok_or_else(not_found)?;
         let whereabouts = self.whereabouts(id)?.ok_or_else(not_found)?;
         let spec = NewJob { input: input.clone(), ..old.spec.clone() };
-        let origin = Origin { schedule_id: old.schedule_id, slot_at: old.slot_at, chain: ChainLink::of(&old) };
+        let origin = old.origin();
         match whereabouts {
             Whereabouts::Running(_) | Whereabouts::Closed(_) => {
                 let state = JobView { job: old, whereabouts }.state();
-                return Err(StoreError::WrongState { state, remedy: "enqueue a new job with the new input" });
+                Err(StoreError::WrongState { state, remedy: "enqueue a new job with the new input" })
             }
             Whereabouts::Delayed { run_at } => {
                 self.replace(id, &old)?;

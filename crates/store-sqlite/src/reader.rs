@@ -24,7 +24,7 @@ impl Readers {
             let receiver = Arc::clone(&receiver);
             std::thread::Builder::new().name("punctual-reader".to_owned()).spawn(move || {
                 while let Some(query) = take(&receiver) {
-                    query(&connection)
+                    query(&connection);
                 }
             })?;
         }

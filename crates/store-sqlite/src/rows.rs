@@ -108,6 +108,7 @@ pub(crate) fn collect<T>(
 }
 
 /// A row that only this store writes cannot be read: a fault, not a refusal of the caller's input.
+#[expect(clippy::needless_pass_by_value, reason = "it is handed to map_err")]
 pub(crate) fn unreadable(problem: Unreadable) -> StoreError {
     StoreError::Internal(format!("unreadable row: {problem}"))
 }
@@ -267,8 +268,8 @@ fn retry(c: &mut Columns<'_>) -> Result<RetryPolicy, Unreadable> {
 }
 
 /// How an id that may be absent is written.
-pub(crate) fn bytes<T: AsRef<[u8; 16]>>(id: &Option<T>) -> Option<&[u8; 16]> {
-    id.as_ref().map(AsRef::as_ref)
+pub(crate) fn bytes<T: AsRef<[u8; 16]>>(id: Option<&T>) -> Option<&[u8; 16]> {
+    id.map(AsRef::as_ref)
 }
 
 /// How a retry policy is written: the usual one as nothing.

@@ -1,7 +1,6 @@
 //! Schedules by hand: create, edit, pause, resume, reschedule, trigger, delete, and reading them.
 
 use crate::error::{is_unique_violation, store_error};
-use crate::jobs::Origin;
 use crate::rows::{self, bytes, document, retry_text};
 use crate::sql;
 use crate::tx::{Tx, value};
@@ -9,7 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use punctual_core::firing::{Firing, Next};
 use punctual_core::id::{JobId, ScheduleId};
 use punctual_core::invalid::Invalid;
-use punctual_core::job::NewJob;
+use punctual_core::job::{NewJob, Origin};
 use punctual_core::json::Json;
 use punctual_core::replan::{anchor, same_times};
 use punctual_core::run::{ErrorCode, Trigger};
@@ -106,7 +105,7 @@ impl Tx<'_> {
             d.calendar,
             document("target", &d.target)?,
             d.input.as_str(),
-            bytes(&d.template_id),
+            bytes(d.template_id.as_ref()),
             d.queue,
             d.priority,
             d.serial,
@@ -118,7 +117,7 @@ impl Tx<'_> {
             whole_micros(d.jitter),
             d.depends_on.as_ref().map(|other| other.schedule_id.as_bytes()),
             d.depends_on.map(|other| whole_micros(other.within)),
-            bytes(&d.grant_id),
+            bytes(d.grant_id.as_ref()),
             d.owner,
             d.source.as_str(),
             schedule.version,
