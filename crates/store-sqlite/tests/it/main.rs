@@ -1,0 +1,7 @@
+//! The SQLite store against the conformance suite and the reference model.
+
+mod harness;
+
+use harness::SqliteHarness;
+
+punctual_testkit::conformance!(SqliteHarness);
