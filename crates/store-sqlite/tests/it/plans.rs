@@ -77,9 +77,9 @@ fn e08_the_due_queries_use_the_indexes_made_for_them() {
     let folder = tempfile::tempdir().unwrap();
     let (_store, connection) = new_store(folder.path());
     for (name, index) in [
-        ("due_schedules", "SEARCH t USING INDEX punctual_schedule_state_due (next_run_at<?)"),
+        ("due_schedules", "SEARCH t USING INDEX punctual_schedule_state_due (next_run_at>? AND next_run_at<?)"),
         ("unplanned_schedules", "punctual_schedule_state_unplanned"),
-        ("due_delayed", "SEARCH d USING COVERING INDEX punctual_delayed_due (run_at<?)"),
+        ("due_delayed", "SEARCH d USING COVERING INDEX punctual_delayed_due (run_at>? AND run_at<?)"),
         ("lane_head", "SEARCH punctual_queue USING COVERING INDEX punctual_queue_ready (lane_id=?)"),
         ("serial_head", "punctual_queue_serial (serial_key=?)"),
         ("schedule_jobs_page", "punctual_jobs_schedule (schedule_id=? AND id<?)"),
