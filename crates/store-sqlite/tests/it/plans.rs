@@ -49,6 +49,7 @@ fn is_costly(line: &str) -> bool {
         && !line.contains("USING INDEX")
         && !line.contains("USING COVERING INDEX")
         && !line.contains("CONSTANT ROW")
+        && line != "SCAN one_row"
         && !line.contains("(subquery")
         && !line.contains("SUBQUERY");
     scans_table || line.contains("TEMP B-TREE") || line.contains("AUTOMATIC")
