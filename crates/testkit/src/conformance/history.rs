@@ -36,11 +36,11 @@ pub async fn c13_old_runs_go_with_their_jobs_and_young_ones_stay(world: &mut Wor
 
 pub async fn c04_the_chain_of_a_living_job_is_kept_whole(world: &mut World) {
     let lease = world.node("a").await;
-    let first = world.enqueue(retried_job(5, secs(0))).await;
+    let first = world.enqueue(retried_job(5, SHORTEST_WAIT)).await;
     world.claim_one(lease).await;
-    let second = world.fail(lease, first).await.expect("a retry follows");
+    let second = world.fail_and_requeue(lease, first).await;
     world.claim_one(lease).await;
-    let third = world.fail(lease, second).await.expect("a retry follows");
+    let third = world.fail_and_requeue(lease, second).await;
     world.set_time("10:00:00");
     assert_eq!(prune(world, clock_time("10:00:00"), ALL).await.jobs, 0);
     for id in [first, second, third] {

@@ -8,7 +8,7 @@ use punctual_core::slot::{Decision, Reason};
 use punctual_core::store::{FinishResult, FinishedRun};
 
 fn with(overlap: Overlap) -> ScheduleDefinition {
-    ScheduleDefinition { overlap, retry: retry(1, secs(0)), ..minutely("overlapping") }
+    ScheduleDefinition { overlap, retry: no_retry(), ..minutely("overlapping") }
 }
 
 pub async fn a21_every_policy_fires_when_nothing_is_alive(world: &mut World) {

@@ -182,6 +182,33 @@ pub async fn c06_a_job_can_be_moved_anywhere(world: &mut World) {
     assert_eq!(world.queue("default").await, order([1, 4, 3, 0, 2]));
 }
 
+pub async fn c06_a_new_job_goes_behind_what_was_moved_to_the_end(world: &mut World) {
+    let made = some_jobs(world, 4).await;
+    let (mut order, mut last) = (vec![made[3]], made[3]);
+    for moved in &made[..3] {
+        world.store().move_job_if_queued(*moved, Move::After(last)).await.expect("there is room");
+        last = *moved;
+        order.push(last);
+    }
+    order.extend(some_jobs(world, 2).await);
+    assert_eq!(world.queue("default").await, order);
+    world.store().move_job_if_queued(order[0], Move::ToBack).await.expect("it is moved");
+    order.rotate_left(1);
+    assert_eq!(world.queue("default").await, order);
+}
+
+pub async fn c06_a_new_job_goes_behind_a_neighbourhood_that_was_renumbered(world: &mut World) {
+    let mut order = some_jobs(world, 8).await;
+    // Everybody squeezes in before the last one, until the gap there is used up.
+    for _ in 0..60 {
+        let (first, last) = (order.remove(0), order[order.len() - 1]);
+        world.store().move_job_if_queued(first, Move::Before(last)).await.expect("there is room");
+        order.insert(order.len() - 1, first);
+    }
+    order.extend(some_jobs(world, 3).await);
+    assert_eq!(world.queue("default").await, order);
+}
+
 pub async fn c06_moving_into_the_same_gap_never_runs_out_and_never_reorders_others(world: &mut World) {
     let made = some_jobs(world, 10).await;
     let mut order = made.clone();

@@ -58,7 +58,7 @@ pub async fn c09_a_node_whose_counter_moved_is_not_lost(world: &mut World) {
 }
 
 pub async fn c09_the_late_end_of_a_lost_node_is_refused(world: &mut World) {
-    let made = world.enqueue_all(vec![retried_job(1, secs(0)), job()]).await;
+    let made = world.enqueue_all(vec![retried_job(1, SHORTEST_WAIT), job()]).await;
     let lease = world.node("lost").await;
     assert_eq!(world.claim(lease, 1).await, [made[0]]);
     world.recover(lease).await;
@@ -75,7 +75,7 @@ pub async fn c09_the_late_end_of_a_lost_node_is_refused(world: &mut World) {
 }
 
 pub async fn c09_what_had_ended_before_the_node_was_lost_stays_as_it_is(world: &mut World) {
-    let made = world.enqueue_all(vec![retried_job(1, secs(0)); 3]).await;
+    let made = world.enqueue_all(vec![retried_job(1, SHORTEST_WAIT); 3]).await;
     let lease = world.node("lost").await;
     world.claim(lease, ALL).await;
     world.complete(lease, made[0]).await;
@@ -84,6 +84,23 @@ pub async fn c09_what_had_ended_before_the_node_was_lost_stays_as_it_is(world: &
     let recovered = world.recover(lease).await;
     assert_eq!(recovered.closed, [made[2]]);
     assert_eq!((world.closed_run(made[0]).await, world.closed_run(made[1]).await), before);
+}
+
+pub async fn c09_a_claim_left_over_beside_a_finished_run_is_dropped(world: &mut World) {
+    let id = world.enqueue(job()).await;
+    let lease = world.node("lost").await;
+    world.claim_one(lease).await;
+    // As a restored backup may hold it: the run has ended, and the claim is still there.
+    let (job_id, at) = (world.raw.uuid_literal(id.0), world.raw.time_literal(clock_time("00:00:00")));
+    let insert = "INSERT INTO {runs} (job_id, finished_at, outcome, final) VALUES";
+    assert_eq!(world.tamper(&format!("{insert} ({job_id}, {at}, 'completed', TRUE)")).await, Ok(1));
+    world.pass(secs(20));
+    let recovered = world.recover(lease).await;
+    assert_eq!((recovered.closed, recovered.retries, recovered.leftovers), (Vec::new(), Vec::new(), 1));
+    let run = world.closed_run(id).await;
+    assert_eq!((run.outcome, run.finished_at), (Outcome::Completed, clock_time("00:00:00")), "it is not overwritten");
+    assert_eq!(world.count("SELECT COUNT(*) FROM {running}").await, 0);
+    assert!(world.queue("default").await.is_empty(), "and never run again");
 }
 
 pub async fn c09_only_the_lost_nodes_runs_are_touched(world: &mut World) {

@@ -16,7 +16,7 @@ async fn claimed(world: &World, job: NewJob) -> (Lease, JobId) {
 }
 
 pub async fn c13_a_run_keeps_everything_that_was_reported(world: &mut World) {
-    let (lease, id) = claimed(world, retried_job(1, secs(0))).await;
+    let (lease, id) = claimed(world, retried_job(1, SHORTEST_WAIT)).await;
     world.pass(secs(9));
     let report = FinishedRun {
         outcome: Outcome::Failed,
@@ -41,7 +41,7 @@ pub async fn c13_a_run_keeps_everything_that_was_reported(world: &mut World) {
 pub async fn c13_every_outcome_and_error_code_can_be_kept(world: &mut World) {
     let lease = world.node("a").await;
     for code in ErrorCode::ALL {
-        let id = world.enqueue(retried_job(1, secs(0))).await;
+        let id = world.enqueue(retried_job(1, SHORTEST_WAIT)).await;
         world.claim_one(lease).await;
         let report = FinishedRun::failed(id, *code, "told");
         assert!(matches!(world.finish(lease, report).await, FinishResult::Closed { .. }));
@@ -113,7 +113,7 @@ pub async fn c03_the_database_refuses_to_change_a_job(world: &mut World) {
 }
 
 pub async fn c03_the_database_refuses_to_change_a_run(world: &mut World) {
-    let (lease, id) = claimed(world, retried_job(1, secs(0))).await;
+    let (lease, id) = claimed(world, retried_job(1, SHORTEST_WAIT)).await;
     world.fail(lease, id).await;
     let before = world.closed_run(id).await;
     for assignment in ["error = 'forged'", "outcome = 'completed', error_code = NULL", "finished_at = finished_at"] {
@@ -195,7 +195,8 @@ pub async fn c04_a_retry_is_a_new_job_at_the_end_of_a_chain(world: &mut World) {
 }
 
 pub async fn c04_a_job_of_a_schedule_is_retried_for_its_slot(world: &mut World) {
-    let definition = punctual_core::schedule::ScheduleDefinition { retry: retry(2, secs(0)), ..minutely("retried") };
+    let definition =
+        punctual_core::schedule::ScheduleDefinition { retry: retry(2, SHORTEST_WAIT), ..minutely("retried") };
     let schedule = world.create(definition).await;
     world.set_time("00:01:00");
     let lease = world.node("a").await;
@@ -204,33 +205,34 @@ pub async fn c04_a_job_of_a_schedule_is_retried_for_its_slot(world: &mut World) 
     let again = world.fail(lease, first).await.expect("a retry follows");
     let job = world.job(again).await.job;
     assert_eq!((job.schedule_id, job.slot_at), (Some(schedule.id), Some(clock_time("00:01:00"))));
-    assert_eq!(world.state(again).await, JobState::Queued, "nothing to wait for");
+    assert_eq!(world.state(again).await, JobState::Scheduled);
     let jobs = world.store().schedule_jobs(schedule.id, None, ALL).await.expect("its jobs can be read");
     assert_eq!(jobs.iter().map(|view| view.job.id).collect::<Vec<_>>(), [again, first]);
     assert_eq!(world.ledger(schedule.id).await.len(), 1, "a retry is no slot");
 }
 
 pub async fn c04_a_run_is_finished_once(world: &mut World) {
-    let (lease, id) = claimed(world, retried_job(3, secs(0))).await;
+    let (lease, id) = claimed(world, retried_job(3, SHORTEST_WAIT)).await;
     let again = world.fail(lease, id).await.expect("a retry follows");
     let before = world.closed_run(id).await;
     for report in [FinishedRun::completed(id), FinishedRun::failed(id, ErrorCode::Timeout, "again")] {
         assert_eq!(world.finish(lease, report).await, FinishResult::LostLease);
     }
     assert_eq!(world.closed_run(id).await, before);
-    assert_eq!(world.queue("default").await, [again], "at most one retry for each job");
+    assert_eq!(world.state(again).await, JobState::Scheduled);
+    assert_eq!(world.count("SELECT COUNT(*) FROM {jobs}").await, 2, "at most one retry for each job");
 }
 
 pub async fn c04_one_report_twice_in_a_batch_closes_once(world: &mut World) {
-    let (lease, id) = claimed(world, retried_job(3, secs(0))).await;
+    let (lease, id) = claimed(world, retried_job(3, SHORTEST_WAIT)).await;
     let report = FinishedRun::failed(id, ErrorCode::TargetError, "it broke");
     let results = world.store().finish_runs_if_leased(lease, vec![report.clone(), report]).await.expect("taken");
     assert!(matches!(results[..], [FinishResult::Closed { retry: Some(_) }, FinishResult::LostLease]), "{results:?}");
-    assert_eq!(world.queue("default").await.len(), 1);
+    assert_eq!(world.count("SELECT COUNT(*) FROM {jobs}").await, 2);
 }
 
 pub async fn c04_interruptions_have_a_budget_of_their_own(world: &mut World) {
-    let policy = RetryPolicy { max_interruptions: 2, ..retry(2, secs(0)) };
+    let policy = RetryPolicy { max_interruptions: 2, ..retry(2, SHORTEST_WAIT) };
     let (lease, mut id) = claimed(world, NewJob { retry: policy, ..job() }).await;
     let mut seen = Vec::new();
     for code in [ErrorCode::Interrupted, ErrorCode::TargetError, ErrorCode::NodeLost, ErrorCode::Interrupted] {
@@ -241,6 +243,7 @@ pub async fn c04_interruptions_have_a_budget_of_their_own(world: &mut World) {
         let job = world.job(next).await.job;
         seen.push((job.attempt, job.failures, job.interruptions));
         id = next;
+        world.pass(SHORTEST_WAIT);
         world.store().promote_due_jobs(ALL).await.expect("promoting succeeds");
         assert_eq!(world.claim(lease, ALL).await, [id]);
     }
@@ -250,7 +253,7 @@ pub async fn c04_interruptions_have_a_budget_of_their_own(world: &mut World) {
 pub async fn c04_what_cannot_be_helped_is_not_tried_again(world: &mut World) {
     let lease = world.node("a").await;
     for code in ErrorCode::ALL {
-        let id = world.enqueue(retried_job(5, secs(0))).await;
+        let id = world.enqueue(retried_job(5, SHORTEST_WAIT)).await;
         assert_eq!(world.claim(lease, ALL).await, [id]);
         let report = FinishedRun::failed(id, *code, "told");
         let FinishResult::Closed { retry } = world.finish(lease, report).await else { panic!("the lease holds") };
@@ -292,7 +295,7 @@ pub async fn c04_waits_grow_and_are_shortened_by_at_most_a_quarter(world: &mut W
 }
 
 pub async fn c04_a_completed_run_is_the_end(world: &mut World) {
-    let (lease, id) = claimed(world, retried_job(9, secs(0))).await;
+    let (lease, id) = claimed(world, retried_job(9, SHORTEST_WAIT)).await;
     world.complete(lease, id).await;
     assert!(world.closed_run(id).await.is_final, "no retry follows");
     assert!(world.queue("default").await.is_empty());
@@ -300,7 +303,7 @@ pub async fn c04_a_completed_run_is_the_end(world: &mut World) {
 }
 
 pub async fn c04_a_cancelled_run_is_not_tried_again(world: &mut World) {
-    let (lease, id) = claimed(world, retried_job(9, secs(0))).await;
+    let (lease, id) = claimed(world, retried_job(9, SHORTEST_WAIT)).await;
     world.store().cancel_job(id).await.expect("it is asked to stop");
     let stopped = FinishedRun {
         outcome: Outcome::Cancelled,
@@ -314,7 +317,7 @@ pub async fn c04_a_cancelled_run_is_not_tried_again(world: &mut World) {
 
 pub async fn c13_a_large_batch_of_ends_is_answered_in_its_order(world: &mut World) {
     let lease = world.node("a").await;
-    let made = world.enqueue_all(vec![retried_job(2, SignedDuration::ZERO); 300]).await;
+    let made = world.enqueue_all(vec![retried_job(2, SHORTEST_WAIT); 300]).await;
     assert_eq!(world.claim(lease, ALL).await, made);
     let reports = made.iter().enumerate().map(|(n, id)| match n % 3 {
         0 => FinishedRun::completed(*id),

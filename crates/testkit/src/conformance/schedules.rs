@@ -147,7 +147,7 @@ pub async fn c02_a_schedule_keeps_every_field(world: &mut World) {
 pub async fn c02_every_kind_of_timing_and_policy_is_kept(world: &mut World) {
     let kept = [
         ScheduleDefinition { missed: Missed::SKIP, ..every("skip", 90) },
-        ScheduleDefinition { missed: Missed::Skip { window: SignedDuration::from_micros(1) }, ..every("narrow", 1) },
+        ScheduleDefinition { missed: Missed::Skip { window: SignedDuration::from_millis(1) }, ..every("narrow", 1) },
         ScheduleDefinition { missed: Missed::Once { window: Some(mins(1)) }, ..minutely("once") },
         ScheduleDefinition { missed: Missed::all(100_000), overlap: Overlap::Replace, ..minutely("all") },
         ScheduleDefinition { overlap: Overlap::Forbid, timeout: Timeout::After(secs(1)), ..minutely("forbid") },
