@@ -1,3 +1,57 @@
-//! What a developer and CI run: deps, test, tidy, bench, sim, mutants.
+//! What a developer and CI run: `cargo xtask deps | test | tidy | bench | sim | mutants`.
 
-fn main() {}
+mod bench;
+mod cmd;
+mod deps;
+mod junit;
+mod mutants;
+mod sim;
+mod table;
+mod test;
+mod tidy;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", about = "The repository's own tasks.")]
+struct Cli {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Install what the tests need, or say exactly what is missing
+    Deps(deps::Args),
+    /// Run everything a change must pass, and show how long each part took
+    Test(test::Args),
+    /// Check the repository's rules
+    Tidy(tidy::Args),
+    /// Run the benchmarks (release build)
+    Bench(bench::Args),
+    /// Run the model-based property tests with a seed and many more cases
+    Sim(sim::Args),
+    /// Check that the suite catches every bug kept in mutants/
+    Mutants(mutants::Args),
+}
+
+fn main() -> ExitCode {
+    let done = match Cli::parse().task {
+        Task::Deps(args) => deps::run(&args),
+        Task::Test(args) => test::run(&args),
+        Task::Tidy(args) => tidy::run(&args),
+        Task::Bench(args) => bench::run(&args),
+        Task::Sim(args) => sim::run(&args),
+        Task::Mutants(args) => mutants::run(&args),
+    };
+    // Without the backtrace that `?` from main would print: these are messages for people.
+    done.map_or_else(
+        |error| {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        },
+        |()| ExitCode::SUCCESS,
+    )
+}

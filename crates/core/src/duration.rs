@@ -202,3 +202,53 @@ pub mod optional_text {
         text.map(|text| parse_duration(&text).map_err(serde::de::Error::custom)).transpose()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn d05_durations_are_numbers_with_units() {
+        for (text, ms) in [
+            ("90s", 90_000),
+            ("5m", 300_000),
+            ("1h30m", 5_400_000),
+            ("1d", 86_400_000),
+            ("500ms", 500),
+            ("2d3h4m5s6ms", 183_845_006),
+            (" 007s ", 7_000),
+        ] {
+            assert_eq!(parse_duration(text), Ok(SignedDuration::from_millis(ms)), "{text}");
+        }
+    }
+
+    #[test]
+    fn d05_what_is_no_duration_is_refused_with_the_remedy() {
+        for (text, message) in [
+            ("", "the duration is empty; write one such as 90s or 1h30m"),
+            ("-5m", "a duration has no sign; write it as 90s or 1h30m"),
+            ("90", "90 has no unit; write d, h, m, s or ms behind it"),
+            ("5min", "unknown unit \"min\"; use d, h, m, s or ms"),
+            ("5M", "unknown unit \"M\"; use d, h, m, s or ms"),
+            ("30m1h", "\"h\" is out of order; write each unit once, from large to small, as in 1h30m"),
+            ("1m1m", "\"m\" is out of order; write each unit once, from large to small, as in 1h30m"),
+            ("1h 30m", "column 3: expected a number; write a duration such as 90s or 1h30m"),
+            ("0s", "the duration is zero; write 1ms or more"),
+            ("36526d", "the duration is too large; the most is 36525d"),
+            ("99999999999999999999d", "the duration is too large; the most is 36525d"),
+        ] {
+            assert_eq!(parse_duration(text).unwrap_err().to_string(), message, "{text}");
+        }
+        let long = "1".repeat(10_000_000);
+        assert_eq!(parse_duration(&long), Err(DurationError::TooLong(10_000_000)));
+    }
+
+    proptest! {
+        #[test]
+        fn d05_durations_round_trip(ms in 1..=MAX_DURATION.as_millis()) {
+            let duration = SignedDuration::from_millis(i64::try_from(ms).unwrap());
+            prop_assert_eq!(parse_duration(&format_duration(duration)), Ok(duration));
+        }
+    }
+}

@@ -29,6 +29,18 @@ macro_rules! ids {
             }
         }
 
+        impl AsRef<[u8; 16]> for $name {
+            fn as_ref(&self) -> &[u8; 16] {
+                self.as_bytes()
+            }
+        }
+
+        impl From<Uuid> for $name {
+            fn from(uuid: Uuid) -> Self {
+                Self(uuid)
+            }
+        }
+
         impl std::fmt::Display for $name {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 self.0.fmt(f)

@@ -8,6 +8,7 @@ use crate::name;
 use crate::order::Place;
 use crate::retry::RetryPolicy;
 use crate::run::{ErrorCode, Outcome, Trigger};
+use crate::schedule::Schedule;
 use crate::target::Target;
 use crate::words::words;
 use jiff::{SignedDuration, Timestamp};
@@ -167,6 +168,27 @@ impl NewJob {
         }
     }
 
+    /// A job of a schedule: its definition, and what is special about this one.
+    pub fn of_schedule(schedule: &Schedule, trigger: Trigger, detail: Option<String>, serial: bool) -> Self {
+        let definition = &schedule.definition;
+        Self {
+            target: definition.target.clone(),
+            input: definition.input.clone(),
+            queue: definition.queue.clone(),
+            priority: definition.priority,
+            run_at: None,
+            serial_key: serial.then(|| schedule.id.to_string()),
+            tags: Vec::new(),
+            retry: definition.retry.clone(),
+            timeout: definition.timeout,
+            template_id: definition.template_id,
+            grant_id: definition.grant_id,
+            trigger,
+            trigger_detail: detail,
+            trace_context: None,
+        }
+    }
+
     /// Refuses what could never run, before anything is stored.
     pub fn validate(&self) -> Result<(), Invalid> {
         self.target.validate()?;
@@ -209,6 +231,49 @@ pub struct Job {
     pub failures: u32,
     /// Interruptions before it in its chain.
     pub interruptions: u32,
+}
+
+/// What a new job is beside what was asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Origin {
+    /// The schedule it is made by.
+    pub schedule_id: Option<ScheduleId>,
+    /// The slot it is made for.
+    pub slot_at: Option<Timestamp>,
+    /// Its place in a chain of retries.
+    pub chain: Option<ChainLink>,
+}
+
+/// A job's place in its chain of retries.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChainLink {
+    /// The failed job it follows.
+    pub retry_of: JobId,
+    /// The first job of the chain.
+    pub root_job_id: JobId,
+    /// When that one was made.
+    pub began_at: Timestamp,
+    /// The length of the chain.
+    pub attempt: u32,
+    /// Failures before it.
+    pub failures: u32,
+    /// Interruptions before it.
+    pub interruptions: u32,
+}
+
+impl Job {
+    /// Where it comes from, for a job that takes its place.
+    pub fn origin(&self) -> Origin {
+        let chain = self.retry_of.map(|retry_of| ChainLink {
+            retry_of,
+            root_job_id: self.root_job_id,
+            began_at: self.chain_began_at,
+            attempt: self.attempt,
+            failures: self.failures,
+            interruptions: self.interruptions,
+        });
+        Origin { schedule_id: self.schedule_id, slot_at: self.slot_at, chain }
+    }
 }
 
 /// A job with everything that is known about it.

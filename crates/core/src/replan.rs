@@ -56,13 +56,16 @@ impl Schedule {
         if sound && same_times(&self.definition, &edited.definition) {
             let next = match (self.state.next_slot_at, self.state.next_run_at) {
                 (Some(slot_at), Some(run_at)) => Next::Slot(NextSlot { slot_at, run_at }),
+                // Paused: the slot is kept, so that resuming knows since when slots have passed.
+                (Some(slot_at), None) if !self.state.enabled => Next::Slot(NextSlot { slot_at, run_at: slot_at }),
                 _ => edited.plan_next(now),
             };
             return Firing { slots: Vec::new(), next };
         }
+        let reason = if self.state.enabled { Reason::Edited } else { Reason::Paused };
         let overdue = self.state.next_slot_at.filter(|first| *first <= now);
         let set_aside = match (overdue, self.slots()) {
-            (Some(first), Ok(slots)) => Some(self.set_aside(&slots, first, now, Reason::Edited, now)),
+            (Some(first), Ok(slots)) => Some(self.set_aside(&slots, first, now, reason, now)),
             _ => None,
         };
         Firing { slots: set_aside.into_iter().collect(), next: edited.plan_next(now) }

@@ -1,3 +1,7 @@
 //! The `punctual` command line.
 
-fn main() {}
+mod cli;
+
+fn main() -> std::process::ExitCode {
+    cli::run()
+}

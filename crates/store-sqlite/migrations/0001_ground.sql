@@ -175,6 +175,9 @@ CREATE INDEX punctual_queue_held ON punctual_queue (lane_id, priority DESC, posi
 CREATE INDEX punctual_queue_serial ON punctual_queue (serial_key, priority DESC, position, created_at, job_id)
   WHERE serial_key IS NOT NULL;
 
+-- At most one job of a key may be claimed; the database says so too.
+CREATE UNIQUE INDEX punctual_queue_serial_head ON punctual_queue (serial_key) WHERE serial_key IS NOT NULL AND ready = 1;
+
 CREATE TABLE punctual_running (
   job_id BLOB NOT NULL PRIMARY KEY REFERENCES punctual_jobs (id),
   node_id BLOB NOT NULL,
@@ -327,3 +330,27 @@ CREATE TRIGGER punctual_artifacts_go_with_their_run BEFORE DELETE ON punctual_ar
 BEGIN
   SELECT raise(ABORT, 'punctual: artifacts are append-only');
 END;
+
+-- How rows are read: the column order is what the decoder expects.
+CREATE VIEW punctual_schedule_rows AS
+SELECT
+  s.id, s.version, s.created_at, s.updated_at, s.anchor_at, s.seed,
+  s.name, s.description, s.labels, s.cron, s.every_us, s.at, s.timezone, s.dst_gap, s.dst_overlap,
+  s.starts_at, s.ends_at, s.calendar, s.target, s.input, s.template_id, s.queue, s.priority, s.serial, s.retry,
+  s.timeout_us, s.missed, s.overlap, s.max_concurrent_runs, s.jitter_us, s.depends_on, s.depends_within_us,
+  s.grant_id, s.owner, s.source,
+  t.enabled, t.next_slot_at, t.next_run_at, t.last_slot_at, t.last_enqueued_at, t.last_job_id, t.fired_through,
+  t.exhausted_at, t.problem, t.paused_at, t.paused_by, t.pause_note,
+  r.last_run_at, r.last_outcome, r.last_success_at, r.consecutive_failures,
+  s.deleted_at, t.schedule_id
+FROM punctual_schedule_state AS t
+JOIN punctual_schedules AS s ON s.id = t.schedule_id
+LEFT JOIN punctual_schedule_results AS r ON r.schedule_id = t.schedule_id;
+
+CREATE VIEW punctual_job_rows AS
+SELECT
+  j.id, j.created_at, j.target, j.input, l.queue, j.priority, j.run_at, j.serial_key, j.tags, j.retry, j.timeout_us,
+  j.template_id, j.grant_id, j.trigger, j.trigger_detail, j.trace_context,
+  j.schedule_id, j.slot_at, j.retry_of, j.root_job_id, j.chain_began_at, j.attempt, j.failures, j.interruptions
+FROM punctual_jobs AS j
+JOIN punctual_lanes AS l ON l.id = j.lane_id;

@@ -1,1 +1,270 @@
 //! The SQLite store: one writer thread with group commit, and WAL readers.
+//!
+//! The file is the only source of truth; nothing lives in memory only. Writes are durable when they are answered:
+//! WAL with `synchronous=FULL`, acknowledged after COMMIT. A second process may use the same file.
+
+mod claim;
+mod error;
+mod finish;
+mod fire;
+mod holds;
+mod jobs;
+mod migrate;
+mod queue;
+mod reader;
+mod rows;
+mod schedules;
+pub mod sql;
+mod store;
+mod tx;
+mod writer;
+
+use crate::error::store_error;
+use crate::reader::Readers;
+use crate::tx::Tx;
+use crate::writer::Writer;
+use jiff::Timestamp;
+use punctual_core::id::IdSource;
+use punctual_core::invalid::Invalid;
+use punctual_core::store::{Clock, StoreError, StoreResult};
+use rusqlite::{Connection, OpenFlags};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use uuid::Uuid;
+
+/// The oldest SQLite that does not lose data: before it, a WAL reset with several connections can corrupt the file.
+const SQLITE_MIN: i32 = 3_051_003;
+
+/// How long a connection waits for another process's write before it gives up.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How many statements each connection keeps prepared; more than the store has.
+const STATEMENTS_KEPT: usize = 256;
+
+/// How a store is opened.
+#[derive(Debug, Clone)]
+pub struct SqliteOptions {
+    /// Where time comes from; the host's clock unless a test turns its own.
+    pub clock: Arc<dyn Clock>,
+    /// How many queries may run beside the writer.
+    pub readers: usize,
+}
+
+impl Default for SqliteOptions {
+    fn default() -> Self {
+        Self { clock: Arc::new(HostClock), readers: 2 }
+    }
+}
+
+/// The host's clock. A clock that goes back fires nothing twice: the ledger and `fired_through` see to that.
+#[derive(Debug)]
+struct HostClock;
+
+impl Clock for HostClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::now()
+    }
+}
+
+/// A store in an SQLite file.
+///
+/// ```
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// use punctual_core::{job::NewJob, store::Store, target::Target};
+/// use punctual_store_sqlite::{SqliteOptions, SqliteStore};
+///
+/// let folder = tempfile::tempdir().unwrap();
+/// let store = SqliteStore::open(&folder.path().join("app.db"), SqliteOptions::default())?;
+/// let ids = store.enqueue_jobs(vec![NewJob::new(Target::command(["true"]))]).await?;
+/// assert!(store.job(ids[0]).await?.is_some());
+/// # Ok::<(), punctual_core::store::StoreError>(())
+/// # }).unwrap();
+/// ```
+#[derive(Debug, Clone)]
+pub struct SqliteStore {
+    path: PathBuf,
+    clock: Arc<dyn Clock>,
+    ids: Arc<Mutex<IdSource>>,
+    writer: Writer,
+    readers: Readers,
+    commits_refused: Arc<AtomicBool>,
+}
+
+impl SqliteStore {
+    /// Opens a store by its address, `sqlite:PATH`, and makes the file if it is not there (A24).
+    pub fn from_url(url: &str, options: SqliteOptions) -> StoreResult<Self> {
+        let refused =
+            |problem: &str| Invalid::new("database", problem).remedy("use sqlite:PATH, such as sqlite:app.db");
+        let path = url.strip_prefix("sqlite:").ok_or_else(|| refused("is not an sqlite: address"))?;
+        // Each connection would have a database of its own, and a durable store in memory is none.
+        if path.is_empty() || path.starts_with(":memory:") {
+            return Err(refused("names no file").into());
+        }
+        Self::open(Path::new(path), options)
+    }
+
+    /// Opens a store in a file, and makes it if it is not there.
+    pub fn open(path: &Path, options: SqliteOptions) -> StoreResult<Self> {
+        refuse_old_sqlite(rusqlite::version_number())?;
+        let commits_refused = Arc::new(AtomicBool::new(false));
+        let mut writer = writing_connection(path)?;
+        migrate::migrate(&writer, options.clock.now())?;
+        refuse_commits_when_asked(&mut writer, &commits_refused)?;
+        let readers = (0..options.readers.max(1)).map(|_| reading_connection(path)).collect::<StoreResult<Vec<_>>>()?;
+        let no_thread =
+            |error: std::io::Error| StoreError::Unavailable(format!("a thread could not be started: {error}"));
+        Ok(Self {
+            path: path.to_owned(),
+            clock: options.clock,
+            ids: Arc::new(Mutex::new(IdSource::from_random(Uuid::new_v4().as_u64_pair().0))),
+            writer: Writer::start(writer).map_err(no_thread)?,
+            readers: Readers::start(readers).map_err(no_thread)?,
+            commits_refused,
+        })
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Makes every COMMIT fail from now on, or not any more: for tests that show that nothing is acknowledged
+    /// before its commit, and that a failed write changes nothing.
+    #[doc(hidden)]
+    pub fn refuse_commits(&self, on: bool) {
+        self.commits_refused.store(on, Ordering::SeqCst);
+    }
+
+    /// What the writing connection's settings are, as the database itself reports them.
+    pub async fn durability(&self) -> StoreResult<Durability> {
+        self.writer.write(read_durability).await
+    }
+
+    /// One verb: its own savepoint in a group, answered after the commit.
+    async fn write<T, F>(&self, work: F) -> StoreResult<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut Tx<'_>) -> StoreResult<T> + Send + 'static,
+    {
+        let (clock, ids) = (Arc::clone(&self.clock), Arc::clone(&self.ids));
+        self.writer
+            .write(move |connection| {
+                let mut ids = ids.lock().unwrap_or_else(PoisonError::into_inner);
+                work(&mut Tx::new(connection, &mut ids, clock.now()))
+            })
+            .await
+    }
+
+    /// One question, answered from one snapshot.
+    async fn read<T, F>(&self, query: F) -> StoreResult<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> StoreResult<T> + Send + 'static,
+    {
+        self.readers
+            .read(move |connection| {
+                connection.execute_batch("BEGIN").map_err(store_error)?;
+                let answer = query(connection);
+                connection.execute_batch("COMMIT").map_err(store_error)?;
+                answer
+            })
+            .await
+    }
+}
+
+/// The settings that decide whether an acknowledged write survives a power cut.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Durability {
+    /// `wal`.
+    pub journal_mode: String,
+    /// 2 is FULL.
+    pub synchronous: i64,
+    /// Whether references are checked.
+    pub foreign_keys: bool,
+}
+
+fn read_durability(connection: &Connection) -> StoreResult<Durability> {
+    let pragma = |name: &str| -> StoreResult<rusqlite::types::Value> {
+        connection.pragma_query_value(None, name, |row| row.get(0)).map_err(store_error)
+    };
+    let number = |value: &rusqlite::types::Value| match value {
+        rusqlite::types::Value::Integer(number) => *number,
+        _ => -1,
+    };
+    let journal_mode = match pragma("journal_mode")? {
+        rusqlite::types::Value::Text(mode) => mode,
+        _ => String::new(),
+    };
+    Ok(Durability {
+        journal_mode,
+        synchronous: number(&pragma("synchronous")?),
+        foreign_keys: number(&pragma("foreign_keys")?) == 1,
+    })
+}
+
+fn refuse_old_sqlite(version: i32) -> StoreResult<()> {
+    if version < SQLITE_MIN {
+        return Err(StoreError::Unavailable(format!(
+            "SQLite {version} can corrupt a file in WAL mode; build with the bundled one (3.51.3 or newer)"
+        )));
+    }
+    Ok(())
+}
+
+fn writing_connection(path: &Path) -> StoreResult<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = connect(path, flags)?;
+    let mode: String =
+        connection.pragma_update_and_check(None, "journal_mode", "wal", |row| row.get(0)).map_err(store_error)?;
+    if mode != "wal" {
+        return Err(StoreError::Unavailable(format!(
+            "the file system does not support WAL (journal mode is {mode}); put the database on a local disk"
+        )));
+    }
+    for (name, value) in [("synchronous", "FULL"), ("foreign_keys", "ON"), ("journal_size_limit", "67108864")] {
+        connection.pragma_update(None, name, value).map_err(store_error)?;
+    }
+    Ok(connection)
+}
+
+fn reading_connection(path: &Path) -> StoreResult<Connection> {
+    let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+    connection.pragma_update(None, "query_only", "ON").map_err(store_error)?;
+    Ok(connection)
+}
+
+fn connect(path: &Path, flags: OpenFlags) -> StoreResult<Connection> {
+    let connection = Connection::open_with_flags(path, flags).map_err(store_error)?;
+    connection.busy_timeout(BUSY_TIMEOUT).map_err(store_error)?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS_KEPT);
+    Ok(connection)
+}
+
+fn refuse_commits_when_asked(connection: &mut Connection, refused: &Arc<AtomicBool>) -> StoreResult<()> {
+    let refused = Arc::clone(refused);
+    connection.commit_hook(Some(move || refused.load(Ordering::SeqCst))).map_err(store_error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn c01_an_sqlite_that_loses_data_is_refused() {
+        assert!(refuse_old_sqlite(3_051_002).is_err());
+        assert!(refuse_old_sqlite(3_046_000).is_err());
+        assert!(refuse_old_sqlite(rusqlite::version_number()).is_ok());
+    }
+
+    #[test]
+    fn a24_a_store_is_made_from_its_address_alone() {
+        for url in ["", "sqlite:", "sqlite::memory:", "postgres://x", "app.db"] {
+            assert!(
+                matches!(SqliteStore::from_url(url, SqliteOptions::default()), Err(StoreError::Invalid(_))),
+                "{url}"
+            );
+        }
+    }
+}

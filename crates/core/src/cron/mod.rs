@@ -23,7 +23,9 @@
 
 mod calendar;
 mod clock;
+mod describe;
 mod error;
+mod notes;
 mod parse;
 mod recurrence;
 mod spread;
@@ -32,7 +34,9 @@ mod tests;
 mod zone;
 
 pub use clock::{CronClock, Dst, DstGap, DstOverlap, Fires, UnknownDstWord};
+pub use describe::{FieldMeaning, describe, field_meanings};
 pub use error::{CronError, CronProblem, Field};
+pub use notes::{CronWarning, DstChange, DstNote, dst_notes, lint};
 pub use recurrence::{Recurrence, RecurrenceError};
 pub use zone::{ZoneError, zone};
 
@@ -163,14 +167,33 @@ fn column_of(expr: &str, offset: usize) -> usize {
 
 /// The fields with their byte offsets.
 fn split(expr: &str) -> Vec<(usize, &str)> {
-    let base = expr.as_ptr() as usize;
-    expr.split_ascii_whitespace().map(|text| (text.as_ptr() as usize - base, text)).collect()
+    let mut behind = 0;
+    expr.split_ascii_whitespace()
+        .map(|text| {
+            // Only blanks lie between, so the first hit is the field itself.
+            let offset = behind + expr[behind..].find(text).unwrap_or(0);
+            behind = offset + text.len();
+            (offset, text)
+        })
+        .collect()
 }
 
 fn read_field(
     expr: &str, (offset, text): (usize, &str), field: Field, seed: Option<&str>,
 ) -> Result<FieldSet, CronError> {
     field_set(expr, offset, text, field, seed)
+}
+
+/// The fields of an accepted expression by name, those of its meaning for a word such as `@daily`.
+fn field_texts(expression: &str) -> Vec<(Field, &str)> {
+    let fields = match expression.strip_prefix('@') {
+        Some(word) => expand(word).unwrap_or_default(),
+        None => expression,
+    };
+    let places = split(fields);
+    let names = [Field::Second, Field::Minute, Field::Hour, Field::DayOfMonth, Field::Month, Field::DayOfWeek];
+    let unused = names.len().saturating_sub(places.len());
+    names.into_iter().skip(unused).zip(places.into_iter().map(|(_, text)| text)).collect()
 }
 
 fn expand(word: &str) -> Result<&'static str, CronError> {

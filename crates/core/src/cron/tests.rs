@@ -1,5 +1,9 @@
 //! The rules of time as facts: every row of the rule table with its exact instants.
 
+mod brute;
+mod properties;
+mod texts;
+
 use super::*;
 use jiff::Timestamp;
 
@@ -303,76 +307,6 @@ fn d05_words_stand_for_expressions() {
     assert_eq!(Cron::parse(" @daily\n").unwrap().expression(), "@daily");
 }
 
-/// Each refusal with its whole message: the text is what the user has to go on.
-const REFUSALS: &[(&str, &str)] = &[
-    ("@reboot", "@reboot is not a time; a schedule has times only; start such work when the service starts"),
-    ("@fortnightly", "unknown word \"@fortnightly\"; use @yearly, @monthly, @weekly, @daily, @hourly or @every 90s"),
-    ("@every 5m", "@every is an interval, not a cron expression; give it where an interval is taken, as in @every 90s"),
-    ("", "the expression is empty; write five fields: minute hour day-of-month month day-of-week"),
-    ("0 22-2 * * *", "hour field, column 3: the range 22-2 runs backwards; split it, as in 22-23,0-2"),
-    (
-        "0 0 * * FRI-MON",
-        "day-of-week field, column 9: the range FRI-MON runs backwards; split it, as in FRI-SAT,SUN-MON",
-    ),
-    ("0 0 * * FRI-SUN", "day-of-week field, column 9: the range FRI-SUN runs backwards; split it, as in FRI-SAT,SUN"),
-    ("/5 * * * *", "minute field, column 1: a step needs something to step through; write */n for every nth value"),
-    (
-        "MON * * * *",
-        "minute field, column 1: \"MON\" is the name of a weekday; weekday names stand in the day-of-week field",
-    ),
-    (
-        "0 0 * 1 JAN",
-        "day-of-week field, column 9: \"JAN\" is the name of a month; month names stand in the month field",
-    ),
-    ("0 0 * * MONDAY", "day-of-week field, column 9: unknown name \"MONDAY\"; days are SUN MON TUE WED THU FRI SAT"),
-    ("1,,2 * * * *", "minute field, column 3: an item of the list is empty; remove the extra comma"),
-    ("1, * * * *", "minute field, column 3: an item of the list is empty; remove the extra comma"),
-    ("*/0 * * * *", "minute field, column 3: a step of 0 never advances; write a step of 1 or more"),
-    ("*/ * * * *", "minute field, column 3: the step has no number; write a number behind the slash, as in */5"),
-    ("1- * * * *", "minute field, column 3: the range has no end; write both ends, as in 1-5"),
-    ("-5 * * * *", "minute field, column 1: the range has no start; write both ends, as in 1-5"),
-    ("60 * * * *", "minute field, column 1: 60 is out of range; use 0 to 59"),
-    ("0 0 0 * *", "day-of-month field, column 5: 0 is out of range; use 1 to 31"),
-    ("0 0 * 13 *", "month field, column 7: 13 is out of range; use 1 to 12 or JAN to DEC"),
-    ("0 0 * * 8", "day-of-week field, column 9: 8 is out of range; use 0 to 7 (0 and 7 are Sunday) or SUN to SAT"),
-    (
-        "0 0 * * L",
-        "day-of-week field, column 9: 'L' has no meaning here; L is the last day in the day-of-month field, and 5L the last Friday in the day-of-week field",
-    ),
-    (
-        "0 0 * * 1#6",
-        "day-of-week field, column 11: a month has no weekday number 6; use 1 to 5, as in 5#2 for the second Friday",
-    ),
-    (
-        "0 0 1#2 * *",
-        "day-of-month field, column 6: '#' has no meaning here; 5#2 is the second Friday, in the day-of-week field",
-    ),
-    (
-        "0 0 * * 1W",
-        "day-of-week field, column 10: 'W' has no meaning here; 15W is the weekday nearest the 15th and LW the last one, in the day-of-month field",
-    ),
-    ("0 0 * é *", "month field, column 7: unexpected 'é'; use 1 to 12 or JAN to DEC"),
-    (
-        "H * * * *",
-        "minute field, column 1: a spread field (H or ~) needs a seed; give a seed, such as the schedule's name, or write the value itself",
-    ),
-];
-
-#[test]
-fn e02_refusals_name_the_field_the_column_and_the_remedy() {
-    for (expr, message) in REFUSALS {
-        assert_eq!(refused(expr), *message, "{expr:?}");
-    }
-}
-
-#[test]
-fn e02_long_expressions_are_refused_unread() {
-    let long = "1,".repeat(5_000_000);
-    assert_eq!(*Cron::parse(&long).unwrap_err().problem(), CronProblem::TooLong(10_000_000));
-    let huge = refused(&format!("{} * * * *", "9".repeat(1000)));
-    assert!(huge.len() < 100, "{huge}");
-}
-
 #[test]
 fn d05_every_is_elapsed_time_from_the_previous_slot() {
     let every = Recurrence::parse("@every 1h30m", None).unwrap();
@@ -425,42 +359,4 @@ fn d05_spread_stays_in_its_bounds() {
     }
     assert!(Cron::parse_seeded("H(20-10) * * * *", "x").is_err());
     assert!(Cron::parse_seeded("4~1 * * * *", "x").is_err());
-}
-
-#[test]
-fn b05_unknown_zones_are_typed_errors_with_suggestions() {
-    for (name, message) in [
-        ("", "the time zone is empty; use an IANA name such as Europe/Berlin, or UTC"),
-        ("Local", "\"Local\" depends on the machine; name the zone itself, such as Europe/Berlin"),
-        (
-            "CET-1CEST,M3.5.0,M10.5.0/3",
-            "\"CET-1CEST,M3.5.0,M10.5.0/3\" is a POSIX rule; use an IANA name such as Europe/Berlin",
-        ),
-        ("Berlin", "unknown time zone \"Berlin\"; did you mean Europe/Berlin?"),
-        ("America/New York", "unknown time zone \"America/New York\"; did you mean America/New_York?"),
-        ("../../etc/passwd", "unknown time zone \"../../etc/passwd\"; use an IANA name such as Europe/Berlin, or UTC"),
-        ("UTC\0", "unknown time zone \"UTC\\0\"; did you mean UTC?"),
-        ("🕰", "unknown time zone \"🕰\"; use an IANA name such as Europe/Berlin, or UTC"),
-    ] {
-        assert_eq!(zone(name).unwrap_err().to_string(), message);
-    }
-    assert_eq!(zone(&"A".repeat(10_000_000)), Err(ZoneError::TooLong(10_000_000)));
-    for name in ["UTC", "Etc/GMT+3", "EST5EDT", "Asia/Kolkata", "America/Argentina/Buenos_Aires"] {
-        assert_eq!(zone(name).unwrap().iana_name(), Some(name));
-    }
-}
-
-#[test]
-fn b05_dst_words_round_trip() {
-    for gap in [DstGap::Next, DstGap::Skip] {
-        assert_eq!(gap.as_str().parse(), Ok(gap));
-        assert_eq!(serde_json::to_value(gap).unwrap(), gap.as_str());
-    }
-    for overlap in [DstOverlap::First, DstOverlap::Both, DstOverlap::Second] {
-        assert_eq!(overlap.as_str().parse(), Ok(overlap));
-        assert_eq!(serde_json::to_value(overlap).unwrap(), overlap.as_str());
-    }
-    let error = "never".parse::<DstGap>().unwrap_err().to_string();
-    assert_eq!(error, "unknown dst_gap \"never\"; use next or skip");
-    assert_eq!(serde_json::from_str::<Dst>("{\"gap\":\"skip\"}").unwrap().gap, DstGap::Skip);
 }

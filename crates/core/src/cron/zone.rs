@@ -83,27 +83,30 @@ fn suggestions(lower: &str) -> Vec<String> {
     let mut near: Vec<(usize, String)> = db()
         .available()
         .filter_map(|known| {
-            let known = known.as_str();
-            let candidate = known.to_ascii_lowercase();
+            let candidate = known.as_str().to_ascii_lowercase();
             let city = candidate.rsplit('/').next().unwrap_or_default();
-            let distance = if city == wanted {
-                0
-            } else {
-                edit_distance(&wanted, &candidate).min(1 + edit_distance(&wanted, city))
-            };
-            let close = distance <= 1 + wanted.len().min(candidate.len()) / 5;
-            close.then(|| (distance, known.to_owned()))
+            // A name without its region counts as one letter worse, an exact city as none.
+            let by_city = edits(&wanted, city).map(|edits| edits + usize::from(edits > 0));
+            let best = edits(&wanted, &candidate).into_iter().chain(by_city).min()?;
+            Some((best, known.as_str().to_owned()))
         })
         .collect();
     near.sort();
     near.dedup();
-    let best = near.first().map_or(0, |(distance, _)| *distance);
-    near.into_iter().filter(|(distance, _)| *distance == best).take(3).map(|(_, name)| name).collect()
+    let best = near.first().map_or(0, |(edits, _)| *edits);
+    let best = near.into_iter().take_while(|(edits, _)| *edits == best);
+    best.take(3).map(|(_, name)| name).collect()
 }
 
-/// Letters to insert, remove, replace or swap with the neighbour.
-fn edit_distance(a: &str, b: &str) -> usize {
-    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
+/// Letters to insert, remove, replace or swap with the neighbour; `None` when they are too many
+/// for a slip.
+fn edits(a: &str, b: &str) -> Option<usize> {
+    let limit = 1 + a.len().min(b.len()) / 5;
+    // Most names are told apart by their length alone.
+    if a.len().abs_diff(b.len()) > limit {
+        return None;
+    }
+    let (a, b) = (a.as_bytes(), b.as_bytes());
     let mut older: Vec<usize> = Vec::new();
     let mut last: Vec<usize> = (0..=b.len()).collect();
     for i in 1..=a.len() {
@@ -115,7 +118,10 @@ fn edit_distance(a: &str, b: &str) -> usize {
                 row[j] = row[j].min(older[j - 2] + 1);
             }
         }
+        if row.iter().all(|edits| *edits > limit) {
+            return None;
+        }
         older = std::mem::replace(&mut last, row);
     }
-    last[b.len()]
+    Some(last[b.len()]).filter(|edits| *edits <= limit)
 }

@@ -1,0 +1,108 @@
+//! What all commands share: the list of them, output, failures and exit codes.
+
+mod cron;
+
+use std::io::{self, IsTerminal, Write};
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Work that runs on time, once, and leaves a record.
+#[derive(Parser)]
+#[command(name = "punctual", version, arg_required_else_help = true, after_help = EXIT_CODES)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+// One variant per command, each with its own file and a `run` of its own.
+#[derive(Subcommand)]
+enum Command {
+    #[command(subcommand)]
+    Cron(cron::CronCommand),
+}
+
+const EXIT_CODES: &str = "Exit codes: 0 ok, 1 failure, 2 usage, 3 not found, 4 conflict, \
+    5 not authorised, 6 unreachable, 7 timeout, 8 the job itself failed";
+
+/// The exit codes in use; `EXIT_CODES` tells users all of them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Exit {
+    Failure = 1,
+    Usage = 2,
+}
+
+/// Why a command ends early.
+#[derive(Debug)]
+pub(crate) enum Stop {
+    /// The reader of our output went away, as `head` does: nothing to say, nothing wrong.
+    Quiet,
+    /// Said on standard error, with an exit code.
+    Failed(Exit, String),
+}
+
+impl Stop {
+    pub(crate) fn usage(message: impl Into<String>) -> Stop {
+        Stop::Failed(Exit::Usage, message.into())
+    }
+
+    pub(crate) fn failure(message: impl Into<String>) -> Stop {
+        Stop::Failed(Exit::Failure, message.into())
+    }
+}
+
+impl From<io::Error> for Stop {
+    fn from(error: io::Error) -> Stop {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Stop::Quiet,
+            _ => Stop::failure(error.to_string()),
+        }
+    }
+}
+
+/// Standard output, buffered, and whether it may be coloured.
+pub(crate) struct Output {
+    writer: io::BufWriter<io::Stdout>,
+    pub(crate) bold: bool,
+}
+
+impl Output {
+    fn new() -> Output {
+        let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        let bold = !plain && io::stdout().is_terminal();
+        Output { writer: io::BufWriter::new(io::stdout()), bold }
+    }
+
+    /// A heading, bold on a terminal.
+    pub(crate) fn heading(&mut self, text: &str) -> io::Result<()> {
+        if self.bold { writeln!(self, "\x1b[1m{text}\x1b[0m") } else { writeln!(self, "{text}") }
+    }
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.writer.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.writer.flush()
+    }
+}
+
+/// Runs the command line and says how it ended.
+pub(crate) fn run() -> ExitCode {
+    let cli = Cli::parse();
+    let mut out = Output::new();
+    let done = match cli.command {
+        Command::Cron(command) => command.run(&mut out),
+    };
+    match done.and_then(|()| Ok(out.flush()?)) {
+        Ok(()) | Err(Stop::Quiet) => ExitCode::SUCCESS,
+        Err(Stop::Failed(exit, message)) => {
+            // What was found before the failure still belongs on standard output, before the message.
+            let _ = out.flush();
+            let _ = writeln!(io::stderr(), "error: {message}");
+            ExitCode::from(exit as u8)
+        }
+    }
+}

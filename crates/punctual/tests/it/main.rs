@@ -1,0 +1,3 @@
+//! The real binary, driven as a user would.
+
+mod cron;

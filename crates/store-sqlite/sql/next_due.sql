@@ -1,0 +1,10 @@
+-- The earliest time at which anything is due; one look at the head of each index.
+SELECT min(due) FROM (
+  SELECT * FROM (SELECT next_run_at AS due FROM punctual_schedule_state
+                 WHERE enabled = 1 AND next_run_at IS NOT NULL ORDER BY next_run_at LIMIT 1)
+  UNION ALL
+  SELECT * FROM (SELECT 0 AS due FROM punctual_schedule_state
+                 WHERE enabled = 1 AND next_run_at IS NULL AND exhausted_at IS NULL AND problem IS NULL LIMIT 1)
+  UNION ALL
+  SELECT * FROM (SELECT run_at AS due FROM punctual_delayed WHERE run_at IS NOT NULL ORDER BY run_at LIMIT 1)
+)

@@ -1,0 +1,216 @@
+//! Ends: closing runs by the lease's holder, retries, recovery of lost nodes, artifacts, and forgetting.
+
+use crate::jobs::Closing;
+use crate::rows::{Columns, Unreadable};
+use crate::sql;
+use crate::tx::{Tx, value};
+use jiff::Timestamp;
+use punctual_core::closing::{Retry, error_code, retry_after};
+use punctual_core::id::{JobId, LeaseId, NodeId, ScheduleId};
+use punctual_core::job::Artifact;
+use punctual_core::recovery::{Claim, ClosedRun, Found, judge};
+use punctual_core::run::{ErrorCode, Outcome};
+use punctual_core::store::{
+    FinishResult, FinishedRun, Lease, LostNode, Pruned, Recovered, Retention, StoreError, StoreResult,
+};
+use rusqlite::params;
+
+impl Tx<'_> {
+    pub(crate) fn finish_runs(&mut self, lease: Lease, runs: &[FinishedRun]) -> StoreResult<Vec<FinishResult>> {
+        runs.iter().map(|run| self.finish(lease.lease_id, run)).collect()
+    }
+
+    /// Closes one run, if the lease holds for it.
+    fn finish(&mut self, lease_id: LeaseId, run: &FinishedRun) -> StoreResult<FinishResult> {
+        let params = params![run.job_id.as_bytes(), lease_id.as_bytes()];
+        let Some(taken) = self.one(sql::take_running, params, TakenRun::read)? else {
+            return Ok(FinishResult::LostLease);
+        };
+        let error_code = error_code(run, taken.cancel_code);
+        let retry = match (run.outcome, error_code) {
+            (Outcome::Failed, Some(code)) => self.retry_of(run.job_id, code, taken.cancel_requested)?,
+            _ => None,
+        };
+        self.close(&Closing {
+            job_id: run.job_id,
+            schedule_id: taken.schedule_id,
+            node_id: Some(taken.node_id),
+            started_at: Some(taken.started_at),
+            outcome: run.outcome,
+            error_code,
+            error: run.error.as_deref(),
+            exit_code: run.exit_code,
+            output: run.output.as_ref(),
+            log_ref: run.log_ref.as_deref(),
+            is_final: retry.is_none(),
+        })?;
+        if let Some(schedule_id) = taken.schedule_id {
+            self.execute(sql::record_result, params![schedule_id.as_bytes(), self.now_us(), run.outcome.as_str()])?;
+        }
+        let retry = retry.map(|retry| self.make_retry(&retry)).transpose()?;
+        self.settle_serial_key(taken.serial_key.as_deref())?;
+        Ok(FinishResult::Closed { retry })
+    }
+
+    /// The retry after a failure, by the job's own policy. Nobody wants one of what was cancelled or deleted.
+    fn retry_of(&mut self, id: JobId, code: ErrorCode, cancel_requested: bool) -> StoreResult<Option<Retry>> {
+        let gone = || StoreError::Internal(format!("the job {id} of a running run is gone"));
+        let job = self.job(id)?.ok_or_else(gone)?;
+        if cancel_requested || self.schedule_is_deleted(job.schedule_id)? {
+            return Ok(None);
+        }
+        let chance = u64::from_be_bytes(self.id_bits()).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        Ok(retry_after(&job, code, self.now, chance))
+    }
+
+    /// Makes the one retry of a failed job.
+    fn make_retry(&mut self, retry: &Retry) -> StoreResult<JobId> {
+        let id = self.insert_and_place(&retry.spec, &retry.origin)?;
+        self.execute(
+            "INSERT INTO punctual_retries (retry_of, job_id) VALUES (?1, ?2)",
+            params![retry.retry_of.as_bytes(), id.as_bytes()],
+        )?;
+        Ok(id)
+    }
+
+    fn schedule_is_deleted(&self, id: Option<ScheduleId>) -> StoreResult<bool> {
+        let Some(id) = id else { return Ok(false) };
+        let find = "SELECT deleted_at IS NOT NULL FROM punctual_schedules WHERE id = ?1";
+        Ok(self.one(find, params![id.as_bytes()], value)?.unwrap_or(false))
+    }
+
+    pub(crate) fn recover(&mut self, lost: &[LostNode]) -> StoreResult<Recovered> {
+        let mut recovered = Recovered::default();
+        for node in lost {
+            recovered.nodes += usize::from(self.end_lease_if_still(node)?);
+        }
+        let orphans = "SELECT job_id, lease_id FROM punctual_running AS g
+                       WHERE NOT EXISTS (SELECT 1 FROM punctual_leases AS l WHERE l.lease_id = g.lease_id)
+                       ORDER BY job_id";
+        let orphans: Vec<(JobId, LeaseId)> = self.all(orphans, [], |row| {
+            let mut c = Columns::of(row);
+            Ok((c.id()?, c.id()?))
+        })?;
+        for (id, lease_id) in orphans {
+            self.recover_job(id, lease_id, &mut recovered)?;
+        }
+        Ok(recovered)
+    }
+
+    /// Ends a lease whose counter has not moved since its observer looked; a node that beat meanwhile is alive.
+    fn end_lease_if_still(&mut self, lost: &LostNode) -> StoreResult<bool> {
+        let end = "DELETE FROM punctual_leases WHERE node_id = ?1 AND lease_id = ?2 AND counter = ?3";
+        let (node, lease) = (lost.lease.node_id, lost.lease.lease_id);
+        if self.execute(end, params![node.as_bytes(), lease.as_bytes(), lost.counter])? == 0 {
+            return Ok(false);
+        }
+        let mark = "UPDATE punctual_nodes SET lost_at = ?2 WHERE id = ?1";
+        self.execute(mark, params![node.as_bytes(), self.now_us()])?;
+        Ok(true)
+    }
+
+    /// Judges one job whose node is gone, by where its rows are.
+    fn recover_job(&mut self, id: JobId, lease_id: LeaseId, recovered: &mut Recovered) -> StoreResult<()> {
+        let exists = |table: &str| -> StoreResult<bool> {
+            let find = format!("SELECT 1 FROM {table} WHERE job_id = ?1");
+            Ok(self.one(&find, params![id.as_bytes()], value::<i64>)?.is_some())
+        };
+        let found = Found {
+            claim: Claim::Lost,
+            waits: exists("punctual_queue")? || exists("punctual_delayed")?,
+            run: if exists("punctual_runs")? { ClosedRun::Settled } else { ClosedRun::None },
+        };
+        let repair = judge(found);
+        if repair.drop_waiting {
+            self.take_waiting(id)?;
+            recovered.leftovers += 1;
+        }
+        if let Some(code) = repair.close_as {
+            let end = FinishedRun::failed(id, code, "the node that ran it is gone");
+            if let FinishResult::Closed { retry } = self.finish(lease_id, &end)? {
+                recovered.closed.push(id);
+                recovered.retries.extend(retry);
+            }
+        } else if repair.drop_claim {
+            let drop = "DELETE FROM punctual_running WHERE job_id = ?1 RETURNING serial_key";
+            let key: Option<Option<String>> = self.one(drop, params![id.as_bytes()], value)?;
+            self.settle_serial_key(key.flatten().as_deref())?;
+            recovered.leftovers += 1;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn add_artifacts(&mut self, lease: Lease, job: JobId, artifacts: &[Artifact]) -> StoreResult<()> {
+        let mine = "SELECT 1 FROM punctual_running WHERE job_id = ?1 AND lease_id = ?2";
+        let params = params![job.as_bytes(), lease.lease_id.as_bytes()];
+        self.one(mine, params, value::<i64>)?.ok_or(StoreError::LostLease)?;
+        for artifact in artifacts {
+            self.execute(
+                "INSERT INTO punctual_artifacts (job_id, number, name, location, size_bytes, sha256)
+                 SELECT ?1, coalesce(max(number), 0) + 1, ?2, ?3, ?4, ?5 FROM punctual_artifacts WHERE job_id = ?1",
+                params![
+                    job.as_bytes(),
+                    artifact.name,
+                    artifact.location,
+                    i64::try_from(artifact.size_bytes).unwrap_or(i64::MAX),
+                    artifact.sha256
+                ],
+            )?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn prune_history(&mut self, retention: Retention) -> StoreResult<Pruned> {
+        let limit = i64::try_from(retention.limit).unwrap_or(i64::MAX);
+        let (runs_before, slots_before) =
+            (retention.runs_before.as_microsecond(), retention.slots_before.as_microsecond());
+        // The ledgers refuse every DELETE that has not been announced here.
+        let announce = "UPDATE punctual_retention SET before = max(before, ?2) WHERE ledger = ?1";
+        self.execute(announce, params!["runs", runs_before])?;
+        self.execute(announce, params!["slots", slots_before])?;
+        let old: Vec<[u8; 16]> = self.all(sql::prune_candidates, params![runs_before, limit], value)?;
+        for id in &old {
+            for table in
+                ["punctual_runs WHERE job_id", "punctual_artifacts WHERE job_id", "punctual_retries WHERE retry_of"]
+            {
+                self.execute(&format!("DELETE FROM {table} = ?1"), params![id])?;
+            }
+            self.execute("DELETE FROM punctual_jobs WHERE id = ?1", params![id])?;
+        }
+        let slots = self.execute(sql::prune_slots, params![slots_before, limit])?;
+        Ok(Pruned { jobs: old.len(), slots })
+    }
+}
+
+/// What was taken out of `running`.
+struct TakenRun {
+    node_id: NodeId,
+    started_at: Timestamp,
+    serial_key: Option<String>,
+    schedule_id: Option<ScheduleId>,
+    cancel_code: Option<ErrorCode>,
+    cancel_requested: bool,
+}
+
+impl TakenRun {
+    fn read(row: &rusqlite::Row<'_>) -> Result<Self, Unreadable> {
+        let mut c = Columns::of(row);
+        Ok(Self {
+            node_id: c.id()?,
+            started_at: c.time()?,
+            serial_key: c.next()?,
+            schedule_id: c.optional_id()?,
+            cancel_code: c.optional_word()?,
+            cancel_requested: c.optional_time()?.is_some(),
+        })
+    }
+}
+
+/// The artifacts of a run.
+pub(crate) fn read_artifacts(connection: &rusqlite::Connection, job: JobId) -> StoreResult<Vec<Artifact>> {
+    let sql = "SELECT name, location, size_bytes, sha256 FROM punctual_artifacts WHERE job_id = ?1 ORDER BY number";
+    crate::rows::collect(connection, sql, params![job.as_bytes()], |row| {
+        let mut c = Columns::of(row);
+        Ok(Artifact { name: c.next()?, location: c.next()?, size_bytes: c.count()?, sha256: c.next()? })
+    })
+}

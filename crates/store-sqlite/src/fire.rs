@@ -1,0 +1,256 @@
+//! Firing: due schedules decided by the pure rule, and everything it decided written together.
+
+use crate::rows::{self, Columns, Unreadable, bytes};
+use crate::sql;
+use crate::tx::{Tx, value};
+use jiff::{SignedDuration, Timestamp};
+use punctual_core::firing::{DecidedSlot, Facts, Firing, Next, SlotJob};
+use punctual_core::id::{JobId, NodeId, ScheduleId};
+use punctual_core::job::{NewJob, Origin};
+use punctual_core::run::ErrorCode;
+use punctual_core::schedule::{Overlap, Schedule};
+use punctual_core::slot::SlotRow;
+use punctual_core::store::{Fired, Reconciled, StoreError, StoreResult};
+use rusqlite::{Connection, Row, params};
+
+/// A schedule's row: its id, and what it says unless it cannot be understood.
+type ScheduleRow = (ScheduleId, Result<Schedule, Unreadable>);
+
+impl Tx<'_> {
+    pub(crate) fn fire_due(&mut self, node: Option<NodeId>, limit: usize) -> StoreResult<Fired> {
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let mut due = self.all(sql::due_schedules, params![self.now_us(), limit], schedule_row)?;
+        due.extend(self.all(sql::unplanned_schedules, params![limit], schedule_row)?);
+        let mut fired = Fired { schedules: due.len(), ..Fired::default() };
+        for (id, schedule) in due {
+            self.fire_row(id, schedule, node, &mut fired)?;
+        }
+        Ok(fired)
+    }
+
+    /// Fires one schedule. What is wrong with it becomes its problem and nobody else's (E02).
+    fn fire_row(
+        &mut self, id: ScheduleId, schedule: Result<Schedule, Unreadable>, node: Option<NodeId>, fired: &mut Fired,
+    ) -> StoreResult<()> {
+        let schedule = match schedule {
+            Ok(schedule) => schedule,
+            Err(problem) => return self.set_problem(id, &problem.to_string(), fired),
+        };
+        match self.attempt(|tx| tx.fire_schedule(&schedule, node))? {
+            Ok(Written { problem: Some(problem), .. }) | Err(StoreError::Internal(problem)) => {
+                self.set_problem(id, &problem, fired)
+            }
+            Ok(written) => {
+                fired.replanned += usize::from(written.jobs.is_empty() && written.slots_not_run == 0);
+                fired.slots_not_run += written.slots_not_run;
+                fired.jobs.extend(written.jobs);
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn fire_schedule(&mut self, schedule: &Schedule, node: Option<NodeId>) -> StoreResult<Written> {
+        let facts = self.facts(schedule)?;
+        let firing = schedule.fire(self.now, &facts);
+        self.write_firing(schedule, &firing, node)
+    }
+
+    /// What the rule must know; only what this schedule's policies look at is asked for.
+    fn facts(&self, schedule: &Schedule) -> StoreResult<Facts> {
+        let definition = &schedule.definition;
+        let mut facts = Facts::default();
+        if definition.overlap != Overlap::Allow || definition.max_concurrent_runs.is_some() {
+            for (_, runs) in self.live_jobs(schedule.id)? {
+                if runs { facts.running += 1 } else { facts.waiting += 1 }
+            }
+        }
+        if let Some(dependency) = definition.depends_on {
+            let find = "SELECT last_success_at FROM punctual_schedule_results WHERE schedule_id = ?1";
+            let found =
+                self.one(find, params![dependency.schedule_id.as_bytes()], |row| Columns::of(row).optional_time())?;
+            facts.dependency_succeeded_at = found.flatten();
+        }
+        Ok(facts)
+    }
+
+    /// The jobs of a schedule that are alive, and whether each runs.
+    pub(crate) fn live_jobs(&self, id: ScheduleId) -> StoreResult<Vec<(JobId, bool)>> {
+        self.all(sql::live_of_schedule, params![id.as_bytes()], |row| {
+            let mut c = Columns::of(row);
+            Ok((c.id()?, c.next()?))
+        })
+    }
+
+    /// Writes ledger rows, jobs and the new plan.
+    pub(crate) fn write_firing(
+        &mut self, schedule: &Schedule, firing: &Firing, node: Option<NodeId>,
+    ) -> StoreResult<Written> {
+        let mut written = Written::default();
+        for slot in &firing.slots {
+            self.write_slot(schedule, slot, node, &mut written)?;
+        }
+        let (slot_at, run_at, exhausted_at) = match &firing.next {
+            Next::Slot(next) => (Some(next.slot_at), Some(next.run_at), None),
+            Next::Exhausted => (None, None, Some(self.now)),
+            Next::Problem(problem) => {
+                written.problem = Some(problem.clone());
+                return Ok(written);
+            }
+        };
+        // Paused: the slot is kept for the ledger, and nothing is due.
+        let run_at = run_at.filter(|_| schedule.state.enabled);
+        let passed = firing.slots.iter().map(|slot| slot.through).filter(|through| *through <= self.now).max();
+        let micros = |at: Option<Timestamp>| at.map(Timestamp::as_microsecond);
+        self.execute(
+            sql::set_plan,
+            params![
+                schedule.id.as_bytes(),
+                micros(slot_at),
+                micros(run_at),
+                micros(exhausted_at),
+                None::<String>,
+                micros(firing.decided_through()),
+                micros(passed),
+                written.jobs.last().map(|id| *id.as_bytes()),
+                written.jobs.last().map(|_| self.now_us()),
+            ],
+        )?;
+        Ok(written)
+    }
+
+    fn write_slot(
+        &mut self, schedule: &Schedule, slot: &DecidedSlot, node: Option<NodeId>, written: &mut Written,
+    ) -> StoreResult<()> {
+        let job_id = slot.job.map(|_| self.job_id());
+        let inserted = self.execute(
+            sql::insert_slot,
+            params![
+                schedule.id.as_bytes(),
+                slot.slot_at.as_microsecond(),
+                slot.through.as_microsecond(),
+                i64::try_from(slot.count).unwrap_or(i64::MAX),
+                slot.decision.as_str(),
+                slot.reason.as_str(),
+                bytes(job_id.as_ref()),
+                self.now_us(),
+                bytes(node.as_ref()),
+                slot.late_ms,
+                schedule.version,
+            ],
+        )?;
+        // No row: the slot was decided before. Whoever decided it made its job, or decided that there is none.
+        if inserted == 0 {
+            return Ok(());
+        }
+        match (slot.job, job_id) {
+            (Some(job), Some(job_id)) => {
+                self.make_slot_job(schedule, slot.slot_at, job, job_id)?;
+                written.jobs.push(job_id);
+            }
+            _ => written.slots_not_run += slot.count,
+        }
+        Ok(())
+    }
+
+    fn make_slot_job(
+        &mut self, schedule: &Schedule, slot_at: Timestamp, job: SlotJob, job_id: JobId,
+    ) -> StoreResult<()> {
+        if job.replaces_live {
+            self.replace_live_jobs(schedule.id)?;
+        }
+        let detail = Some(schedule.definition.timing.text());
+        let spec = NewJob::of_schedule(schedule, job.trigger, detail, job.serial);
+        let origin = Origin { schedule_id: Some(schedule.id), slot_at: Some(slot_at), chain: None };
+        let placeless = self.insert_job(job_id, &spec, &origin)?;
+        self.queue_at_the_back(&placeless)
+    }
+
+    /// Cancels what is alive of a schedule for a job that takes its place.
+    fn replace_live_jobs(&mut self, id: ScheduleId) -> StoreResult<()> {
+        for (job_id, runs) in self.live_jobs(id)? {
+            if runs {
+                self.request_cancel(job_id, ErrorCode::Replaced)?;
+            } else if self.take_waiting(job_id)? {
+                self.close_unstarted(job_id, Some(id), ErrorCode::Replaced)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn set_problem(&mut self, id: ScheduleId, problem: &str, fired: &mut Fired) -> StoreResult<()> {
+        fired.problems += 1;
+        self.execute(
+            "UPDATE punctual_schedule_state SET problem = ?2, next_slot_at = NULL, next_run_at = NULL
+             WHERE schedule_id = ?1",
+            params![id.as_bytes(), problem],
+        )?;
+        Ok(())
+    }
+
+    pub(crate) fn reconcile(&mut self, after: Option<ScheduleId>, limit: usize) -> StoreResult<Reconciled> {
+        let after = after.map_or([0; 16], |id| *id.as_bytes());
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let page = self.all(sql::reconcile_page, params![after, limit], schedule_row)?;
+        let next = page.last().map(|(id, _)| *id);
+        let mut done = Reconciled { looked_at: page.len(), replanned: 0, next };
+        for (_, schedule) in page {
+            // What cannot be understood keeps its problem until somebody edits it.
+            let Ok(schedule) = schedule else { continue };
+            if schedule.plan_is_possible(self.now) {
+                continue;
+            }
+            let firing = Firing { slots: Vec::new(), next: schedule.plan_next(self.now) };
+            if self.write_firing(&schedule, &firing, None)?.problem.is_none() {
+                done.replanned += 1;
+            }
+        }
+        if done.looked_at == 0 {
+            done.next = None;
+        }
+        Ok(done)
+    }
+}
+
+/// What one firing wrote.
+#[derive(Debug, Default)]
+pub(crate) struct Written {
+    pub(crate) jobs: Vec<JobId>,
+    pub(crate) slots_not_run: u64,
+    pub(crate) problem: Option<String>,
+}
+
+fn schedule_row(row: &Row<'_>) -> Result<ScheduleRow, Unreadable> {
+    Ok((rows::schedule_id(row)?, rows::schedule(row)))
+}
+
+/// How long until anything is due.
+pub(crate) fn read_next_due(connection: &Connection, now: Timestamp) -> StoreResult<Option<SignedDuration>> {
+    let due: Option<Option<i64>> = rows::collect(connection, sql::next_due, [], value)?.pop();
+    let wait = |due: i64| SignedDuration::from_micros(due.saturating_sub(now.as_microsecond()).max(0));
+    Ok(due.flatten().map(wait))
+}
+
+/// A page of the ledger.
+pub(crate) fn read_slots(
+    connection: &Connection, id: ScheduleId, before: Option<Timestamp>, limit: usize,
+) -> StoreResult<Vec<SlotRow>> {
+    let before = before.map_or(i64::MAX, Timestamp::as_microsecond);
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    rows::collect(connection, sql::slots_page, params![id.as_bytes(), before, limit], |row| {
+        let mut c = Columns::of(row);
+        Ok(SlotRow {
+            schedule_id: id,
+            slot_at: c.time()?,
+            through: c.time()?,
+            count: c.count()?,
+            decision: c.word()?,
+            reason: c.word()?,
+            job_id: c.optional_id()?,
+            decided_at: c.time()?,
+            node: c.optional_id()?,
+            late_ms: c.next()?,
+            schedule_version: c.next()?,
+        })
+    })
+}

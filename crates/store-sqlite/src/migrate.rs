@@ -1,0 +1,66 @@
+//! Migrations: numbered, named, applied in one transaction, safe when two processes come at once.
+
+use crate::error::store_error;
+use jiff::Timestamp;
+use punctual_core::store::{StoreError, StoreResult};
+use rusqlite::{Connection, params};
+
+/// One step of the schema. Both stores carry the same numbers.
+struct Migration {
+    number: i64,
+    name: &'static str,
+    /// Whether a program that does not know it must refuse to run.
+    breaking: bool,
+    sql: &'static str,
+}
+
+const MIGRATIONS: &[Migration] =
+    &[Migration { number: 1, name: "ground", breaking: true, sql: include_str!("../migrations/0001_ground.sql") }];
+
+/// Brings the file to the newest schema, or refuses one that is too new.
+pub(crate) fn migrate(connection: &Connection, now: Timestamp) -> StoreResult<()> {
+    // The lock is taken before looking, so that of two processes the second finds the work done.
+    connection.execute_batch("BEGIN IMMEDIATE").map_err(store_error)?;
+    let done = apply_missing(connection, now);
+    let end = if done.is_ok() { "COMMIT" } else { "ROLLBACK" };
+    connection.execute_batch(end).map_err(store_error)?;
+    done
+}
+
+fn apply_missing(connection: &Connection, now: Timestamp) -> StoreResult<()> {
+    connection
+        .execute_batch(
+            "CREATE TABLE IF NOT EXISTS punctual_migrations (
+               number INTEGER PRIMARY KEY, name TEXT NOT NULL, breaking INTEGER NOT NULL, applied_at INTEGER NOT NULL
+             ) STRICT",
+        )
+        .map_err(store_error)?;
+    let applied: i64 = connection
+        .query_row("SELECT coalesce(max(number), 0) FROM punctual_migrations", [], |row| row.get(0))
+        .map_err(store_error)?;
+    refuse_too_new(connection)?;
+    for migration in MIGRATIONS.iter().filter(|m| m.number > applied) {
+        connection.execute_batch(migration.sql).map_err(store_error)?;
+        connection
+            .execute(
+                "INSERT INTO punctual_migrations (number, name, breaking, applied_at) VALUES (?1, ?2, ?3, ?4)",
+                params![migration.number, migration.name, migration.breaking, now.as_microsecond()],
+            )
+            .map_err(store_error)?;
+    }
+    Ok(())
+}
+
+fn refuse_too_new(connection: &Connection) -> StoreResult<()> {
+    let known = MIGRATIONS.last().map_or(0, |m| m.number);
+    let newer = connection.query_row(
+        "SELECT number, name FROM punctual_migrations WHERE breaking = 1 AND number > ?1 ORDER BY number LIMIT 1",
+        [known],
+        |row| Ok((row.get(0)?, row.get(1)?)),
+    );
+    match newer {
+        Ok((found, name)) => Err(StoreError::SchemaTooNew { found, name, known }),
+        Err(rusqlite::Error::QueryReturnedNoRows) => Ok(()),
+        Err(error) => Err(store_error(error)),
+    }
+}

@@ -1,0 +1,133 @@
+//! The one writer thread: many waiting writes share one transaction and one fsync.
+//!
+//! SQLite has one writer at a time, and a durable commit costs an fsync whatever it holds. So callers hand their
+//! work to this thread; it opens a transaction, does the work of everybody who waits, each in a savepoint of its
+//! own, commits once, and only then answers. Work that fails undoes itself and nobody else's. When the commit
+//! fails, nothing of the group has happened, and everybody is told so.
+
+use crate::error::store_error;
+use punctual_core::store::{StoreError, StoreResult};
+use rusqlite::Connection;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use tokio::sync::oneshot;
+
+/// The most calls that share one commit; more would make the first of them wait for the last.
+const GROUP_MAX: usize = 256;
+
+/// Hands work to the writer thread.
+#[derive(Debug, Clone)]
+pub(crate) struct Writer {
+    sender: Sender<Box<dyn Work>>,
+}
+
+/// A call on its way: done inside the group's transaction, answered after its commit.
+trait Work: Send {
+    /// Does the work; false when its changes must be undone.
+    fn run(&mut self, connection: &Connection) -> bool;
+    /// Answers the caller. An error of the whole group replaces the call's own result.
+    fn settle(self: Box<Self>, group: Result<(), StoreError>);
+}
+
+struct Call<T, F> {
+    work: Option<F>,
+    result: Option<StoreResult<T>>,
+    reply: oneshot::Sender<StoreResult<T>>,
+}
+
+impl<T, F> Work for Call<T, F>
+where
+    T: Send,
+    F: FnOnce(&Connection) -> StoreResult<T> + Send,
+{
+    fn run(&mut self, connection: &Connection) -> bool {
+        let Some(work) = self.work.take() else { return false };
+        // A panic is a fault of ours; it must not take the thread, and with it everybody else, along.
+        let result = catch_unwind(AssertUnwindSafe(|| work(connection)))
+            .unwrap_or_else(|_| Err(StoreError::Internal("a write panicked".to_owned())));
+        let fine = result.is_ok();
+        self.result = Some(result);
+        fine
+    }
+
+    fn settle(self: Box<Self>, group: Result<(), StoreError>) {
+        let own = self.result.unwrap_or_else(|| Err(StoreError::Internal("the write was not reached".to_owned())));
+        let answer = match group {
+            Ok(()) => own,
+            Err(error) => own.and(Err(error)),
+        };
+        // A caller that went away does not want the answer any more; its write stands all the same.
+        let _gone = self.reply.send(answer);
+    }
+}
+
+impl Writer {
+    /// Starts the thread. It ends when the last handle is dropped, after the work that was handed in.
+    pub(crate) fn start(connection: Connection) -> std::io::Result<Self> {
+        let (sender, receiver) = channel();
+        std::thread::Builder::new().name("punctual-writer".to_owned()).spawn(move || serve(&connection, &receiver))?;
+        Ok(Self { sender })
+    }
+
+    /// Does some work in a transaction and returns its result after the commit.
+    pub(crate) async fn write<T, F>(&self, work: F) -> StoreResult<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> StoreResult<T> + Send + 'static,
+    {
+        let (reply, answer) = oneshot::channel();
+        let call = Box::new(Call { work: Some(work), result: None, reply });
+        self.sender.send(call).map_err(|_| stopped())?;
+        answer.await.unwrap_or_else(|_| Err(stopped()))
+    }
+}
+
+fn stopped() -> StoreError {
+    StoreError::Unavailable("the store is closed".to_owned())
+}
+
+fn serve(connection: &Connection, receiver: &Receiver<Box<dyn Work>>) {
+    while let Ok(first) = receiver.recv() {
+        commit_group(connection, first, receiver);
+    }
+}
+
+/// One transaction for everybody who waits, those who come while it is open included.
+fn commit_group(connection: &Connection, first: Box<dyn Work>, receiver: &Receiver<Box<dyn Work>>) {
+    if let Err(error) = connection.execute_batch("BEGIN IMMEDIATE") {
+        first.settle(Err(store_error(error)));
+        return;
+    }
+    let mut group = Vec::new();
+    let mut next = Some(first);
+    let mut done = Ok(());
+    while let Some(mut work) = next.take() {
+        done = run_in_savepoint(connection, work.as_mut());
+        group.push(work);
+        if done.is_ok() && group.len() < GROUP_MAX {
+            next = receiver.try_recv().ok();
+        }
+    }
+    let committed = done.and_then(|()| connection.execute_batch("COMMIT").map_err(store_error));
+    if committed.is_err() && !connection.is_autocommit() {
+        // The next group begins with a clean state or reports the same fault again.
+        let _already_failed = connection.execute_batch("ROLLBACK");
+    }
+    for work in group {
+        work.settle(committed.clone());
+    }
+}
+
+/// Runs one call so that its failure undoes itself alone. An error here is one of the whole group.
+fn run_in_savepoint(connection: &Connection, work: &mut dyn Work) -> Result<(), StoreError> {
+    connection.prepare_cached("SAVEPOINT call").and_then(|mut s| s.execute([])).map_err(store_error)?;
+    if !work.run(connection) {
+        // SQLite ends the whole transaction by itself on some errors (no room, no memory).
+        if connection.is_autocommit() {
+            return Err(StoreError::Unavailable("the transaction was rolled back by the database".to_owned()));
+        }
+        connection.execute_batch("ROLLBACK TO call").map_err(store_error)?;
+    }
+    connection.prepare_cached("RELEASE call").and_then(|mut s| s.execute([])).map_err(store_error)?;
+    Ok(())
+}

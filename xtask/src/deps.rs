@@ -1,0 +1,268 @@
+//! The one list of what the tests need besides Rust, and how each is found and installed.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+
+use crate::{cmd, test};
+
+#[derive(clap::Args)]
+pub struct Args {
+    /// Only these tools (comma separated), whether or not a present part needs them
+    #[arg(long, value_delimiter = ',')]
+    only: Vec<String>,
+    /// Install nothing: only say what is there and what is missing
+    #[arg(long)]
+    check: bool,
+}
+
+/// A new tool is one entry here; the parts of `cargo xtask test` are named in `needed_by`.
+const TOOLS: &[Tool] = &[
+    Tool {
+        name: "rustfmt",
+        purpose: "checks the formatting",
+        needed_by: &["tidy"],
+        found_by: &[Probe::Runs(&["cargo", "fmt", "--version"])],
+        install: Install::Rustup("rustfmt"),
+    },
+    Tool {
+        name: "clippy",
+        purpose: "checks the lints",
+        needed_by: &["tidy"],
+        found_by: &[Probe::Runs(&["cargo", "clippy", "--version"])],
+        install: Install::Rustup("clippy"),
+    },
+    Tool {
+        name: "cargo-nextest",
+        purpose: "runs the tests, each in its own process",
+        needed_by: &["build", "unit"],
+        found_by: &[Probe::Runs(&["cargo", "nextest", "--version"])],
+        install: Install::Cargo {
+            package: "cargo-nextest@0.9.143",
+            // Without the self-updater, which is most of its build time.
+            options: &["--no-default-features", "--features", "default-no-update"],
+        },
+    },
+    Tool {
+        name: "postgresql",
+        purpose: "the PostgreSQL server, for the store's throw-away test databases",
+        needed_by: &["postgres"],
+        // Debian keeps the server's programs out of PATH.
+        found_by: &[
+            Probe::AnyVersion { folder: "/usr/lib/postgresql", program: "bin/initdb" },
+            Probe::InPath("initdb"),
+        ],
+        install: Install::Apt(&["postgresql"]),
+    },
+];
+
+struct Tool {
+    name: &'static str,
+    purpose: &'static str,
+    needed_by: &'static [&'static str],
+    found_by: &'static [Probe],
+    install: Install,
+}
+
+enum Probe {
+    /// The command succeeds.
+    Runs(&'static [&'static str]),
+    /// The program is in PATH.
+    InPath(&'static str),
+    /// The program is below one of the folder's version folders.
+    AnyVersion { folder: &'static str, program: &'static str },
+}
+
+enum Install {
+    Apt(&'static [&'static str]),
+    Cargo {
+        package: &'static str,
+        options: &'static [&'static str],
+    },
+    /// A component of the toolchain.
+    Rustup(&'static str),
+}
+
+pub fn run(args: &Args) -> Result<()> {
+    let tools = chosen(&args.only)?;
+    if args.only.is_empty() {
+        for tool in TOOLS.iter().filter(|tool| !is_needed(tool, &test::part_names())) {
+            println!("{}: not needed by any part yet (--only {} installs it)", tool.name, tool.name);
+        }
+    }
+    ensure(&tools, args.check)
+}
+
+/// Makes sure that everything the named parts of the tests need is there.
+pub fn ensure_for(parts: &[&str]) -> Result<()> {
+    let tools: Vec<&Tool> = TOOLS.iter().filter(|tool| is_needed(tool, parts)).collect();
+    ensure(&tools, false)
+}
+
+fn chosen(only: &[String]) -> Result<Vec<&'static Tool>> {
+    if only.is_empty() {
+        return Ok(TOOLS.iter().filter(|tool| is_needed(tool, &test::part_names())).collect());
+    }
+    only.iter()
+        .map(|name| {
+            TOOLS.iter().find(|tool| tool.name == name).with_context(|| {
+                let known: Vec<&str> = TOOLS.iter().map(|tool| tool.name).collect();
+                format!("no tool named {name}; the list has {}", known.join(", "))
+            })
+        })
+        .collect()
+}
+
+fn is_needed(tool: &Tool, parts: &[&str]) -> bool {
+    tool.needed_by.iter().any(|part| parts.contains(part))
+}
+
+fn ensure(tools: &[&Tool], check_only: bool) -> Result<()> {
+    let mut missing = Vec::new();
+    let mut apt = Apt::default();
+    for tool in tools {
+        if is_there(tool.found_by) {
+            println!("{}: found", tool.name);
+            continue;
+        }
+        println!("{}: missing ({})", tool.name, tool.purpose);
+        if !check_only {
+            match install(tool, &mut apt) {
+                Ok(()) => continue,
+                Err(error) => println!("{}: {error:#}", tool.name),
+            }
+        }
+        missing.push(format!("  {}: {}; {}", tool.name, tool.purpose, remedy(&tool.install)));
+    }
+    if !missing.is_empty() {
+        bail!("not installed:\n{}", missing.join("\n"));
+    }
+    Ok(())
+}
+
+fn install(tool: &Tool, apt: &mut Apt) -> Result<()> {
+    match &tool.install {
+        Install::Apt(packages) => apt.install(packages)?,
+        Install::Cargo { package, options } => {
+            cmd::run(cmd::cargo(["install", "--locked", package]).args(*options))?;
+        }
+        Install::Rustup(component) => cmd::run(&mut cmd::command("rustup", ["component", "add", component]))?,
+    }
+    if !is_there(tool.found_by) {
+        bail!("its installation succeeded, but it is still not found");
+    }
+    Ok(())
+}
+
+fn remedy(install: &Install) -> String {
+    match install {
+        Install::Apt(packages) => {
+            format!("on Debian or Ubuntu: apt-get install {} (elsewhere: its equivalent)", packages.join(" "))
+        }
+        Install::Cargo { package, .. } => format!("cargo install --locked {package}"),
+        Install::Rustup(component) => format!("rustup component add {component}"),
+    }
+}
+
+fn is_there(probes: &[Probe]) -> bool {
+    probes.iter().any(|probe| match probe {
+        Probe::Runs(words) => succeeds(words),
+        Probe::InPath(program) => in_path(program),
+        Probe::AnyVersion { folder, program } => any_version(Path::new(folder), program),
+    })
+}
+
+fn succeeds(words: &[&str]) -> bool {
+    Command::new(words[0])
+        .args(&words[1..])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success())
+}
+
+fn in_path(program: &str) -> bool {
+    std::env::var_os("PATH")
+        .is_some_and(|path| std::env::split_paths(&path).any(|folder| folder.join(program).is_file()))
+}
+
+fn any_version(folder: &Path, program: &str) -> bool {
+    std::fs::read_dir(folder)
+        .is_ok_and(|entries| entries.flatten().any(|version| version.path().join(program).is_file()))
+}
+
+/// Debian's package manager, whose list is brought up to date once, before the first package.
+#[derive(Default)]
+struct Apt {
+    updated: bool,
+}
+
+impl Apt {
+    fn install(&mut self, packages: &[&str]) -> Result<()> {
+        if !in_path("apt-get") {
+            bail!("cannot install it: there is no apt-get here");
+        }
+        if !self.updated {
+            Self::apt_get(&["update"])?;
+            self.updated = true;
+        }
+        Self::apt_get(&[&["install", "--yes", "--no-install-recommends"], packages].concat())
+    }
+
+    fn apt_get(args: &[&str]) -> Result<()> {
+        let mut words = become_root()?;
+        words.extend(["env", "DEBIAN_FRONTEND=noninteractive", "apt-get"]);
+        words.extend(args);
+        cmd::run(&mut cmd::command(words[0], &words[1..]))
+    }
+}
+
+/// What to put before a command so that it runs as root without asking anybody.
+fn become_root() -> Result<Vec<&'static str>> {
+    if cmd::capture(&mut cmd::command("id", ["-u"]))?.trim() == "0" {
+        Ok(Vec::new())
+    } else if succeeds(&["sudo", "-n", "true"]) {
+        Ok(vec!["sudo", "-n"])
+    } else {
+        bail!("cannot install it: neither root nor sudo without a password")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ABSENT: Tool = Tool {
+        name: "absent",
+        purpose: "nothing",
+        needed_by: &[],
+        found_by: &[Probe::Runs(&["punctual-no-such-program"]), Probe::InPath("punctual-no-such-program")],
+        install: Install::Apt(&["absent-package"]),
+    };
+
+    #[test]
+    fn a_missing_tool_is_an_error_that_says_what_to_install() {
+        let error = ensure(&[&ABSENT], true).unwrap_err().to_string();
+        assert!(error.contains("apt-get install absent-package"), "{error}");
+    }
+
+    #[test]
+    fn only_tools_of_the_list_can_be_named() {
+        let error = chosen(&["nextest".into()]).map(|_| ()).unwrap_err().to_string();
+        assert!(error.contains("clippy, cargo-nextest, postgresql"), "{error}");
+    }
+
+    #[test]
+    fn a_program_below_a_version_folder_is_found() {
+        let src = Path::new(env!("CARGO_MANIFEST_DIR"));
+        assert!(any_version(src, "main.rs"), "src/main.rs is one folder down");
+        assert!(!any_version(src, "no-such-file"));
+    }
+
+    #[test]
+    fn the_tests_need_nextest() {
+        let names: Vec<&str> = chosen(&[]).unwrap().iter().map(|tool| tool.name).collect();
+        assert!(names.contains(&"cargo-nextest"), "{names:?}");
+    }
+}
