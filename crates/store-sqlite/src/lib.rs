@@ -29,7 +29,7 @@ use punctual_core::invalid::Invalid;
 use punctual_core::store::{Clock, StoreError, StoreResult};
 use rusqlite::{Connection, OpenFlags};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use uuid::Uuid;
@@ -89,7 +89,14 @@ pub struct SqliteStore {
     ids: Arc<Mutex<IdSource>>,
     writer: Writer,
     readers: Readers,
-    commits_refused: Arc<AtomicBool>,
+    commits: Arc<Commits>,
+}
+
+/// What the database tells about its commits, just before each.
+#[derive(Debug, Default)]
+struct Commits {
+    asked: AtomicU64,
+    refused: AtomicBool,
 }
 
 impl SqliteStore {
@@ -108,10 +115,10 @@ impl SqliteStore {
     /// Opens a store in a file, and makes it if it is not there.
     pub fn open(path: &Path, options: SqliteOptions) -> StoreResult<Self> {
         refuse_old_sqlite(rusqlite::version_number())?;
-        let commits_refused = Arc::new(AtomicBool::new(false));
+        let commits = Arc::new(Commits::default());
         let mut writer = writing_connection(path)?;
         migrate::migrate(&writer, options.clock.now())?;
-        refuse_commits_when_asked(&mut writer, &commits_refused)?;
+        watch_commits(&mut writer, &commits)?;
         let readers = (0..options.readers.max(1)).map(|_| reading_connection(path)).collect::<StoreResult<Vec<_>>>()?;
         let no_thread =
             |error: std::io::Error| StoreError::Unavailable(format!("a thread could not be started: {error}"));
@@ -121,7 +128,7 @@ impl SqliteStore {
             ids: Arc::new(Mutex::new(IdSource::from_random(Uuid::new_v4().as_u64_pair().0))),
             writer: Writer::start(writer).map_err(no_thread)?,
             readers: Readers::start(readers).map_err(no_thread)?,
-            commits_refused,
+            commits,
         })
     }
 
@@ -134,7 +141,12 @@ impl SqliteStore {
     /// before its commit, and that a failed write changes nothing.
     #[doc(hidden)]
     pub fn refuse_commits(&self, on: bool) {
-        self.commits_refused.store(on, Ordering::SeqCst);
+        self.commits.refused.store(on, Ordering::SeqCst);
+    }
+
+    /// How many commits this store has made: many writes share one.
+    pub fn commits(&self) -> u64 {
+        self.commits.asked.load(Ordering::SeqCst)
     }
 
     /// What the writing connection's settings are, as the database itself reports them.
@@ -242,9 +254,14 @@ fn connect(path: &Path, flags: OpenFlags) -> StoreResult<Connection> {
     Ok(connection)
 }
 
-fn refuse_commits_when_asked(connection: &mut Connection, refused: &Arc<AtomicBool>) -> StoreResult<()> {
-    let refused = Arc::clone(refused);
-    connection.commit_hook(Some(move || refused.load(Ordering::SeqCst))).map_err(store_error)
+fn watch_commits(connection: &mut Connection, commits: &Arc<Commits>) -> StoreResult<()> {
+    let commits = Arc::clone(commits);
+    let before_commit = move || {
+        commits.asked.fetch_add(1, Ordering::SeqCst);
+        // True turns the COMMIT into a ROLLBACK with an error.
+        commits.refused.load(Ordering::SeqCst)
+    };
+    connection.commit_hook(Some(before_commit)).map_err(store_error)
 }
 
 #[cfg(test)]

@@ -1,1 +1,27 @@
-//! What tests share: the conformance suite, a reference model, a simulator and faults.
+//! What tests share: a virtual clock, the conformance suite that every store must pass, and a reference model.
+//!
+//! A store crate says once how it is opened ([`Harness`]) and gets every case as a test of its own:
+//!
+//! ```ignore
+//! punctual_testkit::conformance!(SqliteHarness::new());
+//! punctual_testkit::model_test!(SqliteHarness::new());
+//! ```
+//!
+//! Nothing here ever sleeps: time is a [`VirtualClock`] that a case turns by hand.
+#![expect(clippy::missing_panics_doc, reason = "this is test code: it panics where it does not see what it expects")]
+
+pub mod clock;
+pub mod conformance;
+pub mod harness;
+pub mod model;
+pub mod property;
+pub mod steps;
+
+/// What every case begins with: the world, and the words in which cases are written.
+pub mod prelude {
+    pub use crate::harness::World;
+    pub use crate::steps::*;
+}
+
+pub use clock::VirtualClock;
+pub use harness::{Backing, Faults, Harness, RawSql, StoreKind, World};

@@ -1,0 +1,9 @@
+//! The SQLite store against the conformance suite, its own plans and its own file.
+
+mod file;
+mod harness;
+mod plans;
+
+use harness::SqliteHarness;
+
+punctual_testkit::conformance!(SqliteHarness);

@@ -1,0 +1,145 @@
+//! How the hot statements are carried out: index range scans, no sort, no full scan, whatever the tables hold (E08).
+
+use jiff::Timestamp;
+use punctual_core::store::Store;
+use punctual_store_sqlite::{SqliteOptions, SqliteStore, sql};
+use rusqlite::{Connection, StatementStatus, params};
+use std::path::Path;
+
+/// The statements whose cost must depend on what they return. The others read by primary key, or are run by hand.
+const HOT: &[&str] = &[
+    "due_schedules",
+    "unplanned_schedules",
+    "reconcile_page",
+    "next_due",
+    "due_delayed",
+    "lane_head",
+    "lane_page",
+    "serial_head",
+    "schedule_jobs_page",
+    "slots_page",
+    "schedules_page",
+    "schedule_by_id",
+    "schedule_by_name",
+    "job_by_id",
+    "job_places",
+    "claim_job",
+    "take_running",
+    "give_back",
+    "hold_serial_others",
+    "ready_serial_head",
+    "live_of_schedule",
+    "set_plan",
+];
+
+fn statement(name: &str) -> &'static str {
+    sql::ALL.iter().find(|(known, _)| *known == name).unwrap_or_else(|| panic!("no statement {name}")).1
+}
+
+fn plan(connection: &Connection, sql: &str) -> Vec<String> {
+    let mut explain = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
+    let columns = vec![rusqlite::types::Value::Null; explain.parameter_count()];
+    let lines = explain.query_map(rusqlite::params_from_iter(columns), |row| row.get::<_, String>(3)).unwrap();
+    lines.map(Result::unwrap).collect()
+}
+
+/// Whether a line of a plan reads a whole table, or sorts.
+fn is_costly(line: &str) -> bool {
+    let scans_table = line.starts_with("SCAN ")
+        && !line.contains("USING INDEX")
+        && !line.contains("USING COVERING INDEX")
+        && !line.contains("CONSTANT ROW")
+        && line != "SCAN one_row"
+        && !line.contains("(subquery")
+        && !line.contains("SUBQUERY");
+    scans_table || line.contains("TEMP B-TREE") || line.contains("AUTOMATIC")
+}
+
+fn new_store(folder: &Path) -> (SqliteStore, Connection) {
+    let path = folder.join("plans.db");
+    let store = SqliteStore::open(&path, SqliteOptions::default()).unwrap();
+    (store, Connection::open(&path).unwrap())
+}
+
+#[test]
+fn e08_no_hot_statement_scans_a_table_or_sorts() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_store, connection) = new_store(folder.path());
+    for name in HOT {
+        let plan = plan(&connection, statement(name));
+        assert!(!plan.is_empty(), "{name} has no plan");
+        let costly: Vec<_> = plan.iter().filter(|line| is_costly(line)).collect();
+        assert!(costly.is_empty(), "{name}: {plan:#?}");
+    }
+}
+
+#[test]
+fn e08_the_due_queries_use_the_indexes_made_for_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_store, connection) = new_store(folder.path());
+    for (name, index) in [
+        ("due_schedules", "SEARCH t USING INDEX punctual_schedule_state_due (next_run_at>? AND next_run_at<?)"),
+        ("unplanned_schedules", "punctual_schedule_state_unplanned"),
+        ("due_delayed", "SEARCH d USING COVERING INDEX punctual_delayed_due (run_at>? AND run_at<?)"),
+        ("lane_head", "SEARCH punctual_queue USING COVERING INDEX punctual_queue_ready (lane_id=?)"),
+        ("serial_head", "punctual_queue_serial (serial_key=?)"),
+        ("schedule_jobs_page", "punctual_jobs_schedule (schedule_id=? AND id<?)"),
+    ] {
+        let plan = plan(&connection, statement(name));
+        assert!(plan.iter().any(|line| line.contains(index)), "{name}: {plan:#?}");
+    }
+}
+
+/// A million schedules, of which ten are due: made by SQL, because making them one by one is not what is shown.
+fn a_million_schedules(connection: &Connection, now: Timestamp) {
+    connection.pragma_update(None, "synchronous", "OFF").unwrap();
+    let now_us = now.as_microsecond();
+    connection.execute_batch("BEGIN").unwrap();
+    let numbers = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000000)";
+    let id = "unhex(printf('%032x', i))";
+    connection
+        .execute(
+            &format!(
+                "INSERT INTO punctual_schedules
+                   (id, name, cron, target, seed, anchor_at, created_at, updated_at)
+                 {numbers} SELECT {id}, 's' || i, '0 3 * * *', '{{\"kind\":\"command\",\"argv\":[\"true\"]}}', 's' || i,
+                   ?1 - 90000000000, ?1 - 90000000000, ?1 - 90000000000 FROM n"
+            ),
+            params![now_us],
+        )
+        .unwrap();
+    // Ten were due a moment ago; the rest are due tomorrow.
+    connection
+        .execute(
+            &format!(
+                "INSERT INTO punctual_schedule_state (schedule_id, next_slot_at, next_run_at)
+                 {numbers} SELECT {id}, ?1 + iif(i % 100000 = 0, -1000000, 86400000000),
+                   ?1 + iif(i % 100000 = 0, -1000000, 86400000000) FROM n"
+            ),
+            params![now_us],
+        )
+        .unwrap();
+    connection.execute_batch("COMMIT").unwrap();
+}
+
+#[tokio::test]
+async fn e08_firing_ten_of_a_million_reads_about_ten_rows() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, connection) = new_store(folder.path());
+    let now = Timestamp::now();
+    a_million_schedules(&connection, now);
+
+    let mut due = connection.prepare(statement("due_schedules")).unwrap();
+    let found = due.query_map(params![now.as_microsecond(), 1000], |_| Ok(())).unwrap().count();
+    assert_eq!(found, 10);
+    assert_eq!(due.get_status(StatementStatus::FullscanStep), 0);
+    assert_eq!(due.get_status(StatementStatus::Sort), 0);
+    // Some hundred steps of the virtual machine for each row that is returned, and none for the others.
+    let steps = due.get_status(StatementStatus::VmStep);
+    assert!(steps < 10 * 500, "{steps} steps for ten rows of a million");
+
+    let fired = store.fire_due(None, 1000).await.unwrap();
+    assert_eq!((fired.schedules, fired.jobs.len(), fired.problems), (10, 10, 0));
+    let again = store.fire_due(None, 1000).await.unwrap();
+    assert_eq!((again.schedules, again.jobs.len()), (0, 0));
+}

@@ -1,0 +1,335 @@
+//! The conformance suite: one list of cases, each a fact about the port, run on every store.
+//!
+//! A case is `pub async fn <requirement>_<fact>(world: &mut World)` in one of the files beside this one, and stands
+//! in [`for_each_conformance_case`] once; a test below sees to it that none is forgotten. A case that concerns one
+//! store only is marked there with the reason: `@sqlite_only("why") c01_…`.
+#![expect(missing_docs, reason = "the name of a case is its statement")]
+
+pub mod bad_input;
+pub mod claims;
+pub mod durability;
+pub mod firing;
+pub mod history;
+pub mod missed;
+pub mod overlap;
+pub mod queue;
+pub mod recovery;
+pub mod repair;
+pub mod runs;
+pub mod schedules;
+pub mod steering;
+
+/// The one list: hands every case, by group, to another macro.
+#[macro_export]
+macro_rules! for_each_conformance_case {
+    ($callback:path) => {
+        $callback! {
+            schedules {
+                d05_every_kind_of_timing_plans_its_first_slot,
+                d05_cron_is_read_in_its_own_zone,
+                d05_a_slot_at_this_very_instant_is_not_ahead,
+                d05_an_at_fires_once_and_is_exhausted,
+                d05_an_at_that_has_passed_is_refused,
+                d05_slots_stay_within_starts_at_and_ends_at,
+                c02_a_schedule_keeps_every_field,
+                c02_every_kind_of_timing_and_policy_is_kept,
+                c02_schedules_are_listed_by_name_page_by_page,
+                c02_an_edit_replaces_the_definition_and_plans_from_now,
+                c02_an_edit_fires_nothing_and_records_what_was_due,
+                c02_an_edit_of_another_version_is_refused,
+                c02_versions_of_a_schedule_are_kept,
+                c02_a_name_is_taken_once,
+                c02_a_template_is_kept_with_every_field_of_its_job,
+                a26_deleting_cancels_what_waits_and_lets_what_runs_go_on,
+                a26_deleting_keeps_history_and_frees_the_name,
+                a26_a_deleted_schedule_is_not_found_by_any_verb,
+                a26_a_run_that_outlives_its_schedule_can_still_be_closed,
+                a24_a_schedule_is_found_by_id_or_by_name_and_never_confused,
+            }
+            steering {
+                d03_a_paused_schedule_does_not_fire,
+                d03_pausing_twice_changes_nothing,
+                d03_resuming_fires_nothing_and_records_one_range,
+                d03_resuming_before_a_slot_passed_records_nothing,
+                d03_a_pause_outlives_the_process,
+                d03_an_edit_of_a_paused_schedule_leaves_it_paused,
+                d03_an_edit_while_paused_loses_no_slot,
+                d03_trigger_makes_a_job_and_moves_nothing,
+                d03_reschedule_to_a_later_time_records_what_it_jumps_over,
+                d03_reschedule_to_an_earlier_time_fires_once_instead_of_the_old_slot,
+                d03_reschedule_into_the_past_or_of_a_paused_schedule_is_refused,
+                d03_reschedule_to_a_slot_that_was_given_up_is_refused,
+                d03_a_slot_can_be_rescheduled_again,
+                d04_next_and_last_times_can_be_asked_for,
+                d04_failures_in_a_row_are_counted_until_a_success,
+                d02_how_long_until_anything_is_due_is_a_duration_by_the_stores_clock,
+                d02_only_the_stores_clock_decides_what_is_due,
+                d04_a_schedule_that_is_unknown_is_none,
+            }
+            firing {
+                a04_a_thousand_due_slots_fire_once_each_whoever_tries,
+                d01_of_many_who_fire_one_schedule_exactly_one_does,
+                a04_a_slot_that_is_in_the_ledger_never_fires_again,
+                a04_a_slot_fires_once_however_much_is_forgotten,
+                a04_a_clock_that_goes_back_fires_nothing_twice,
+                a05_the_next_slot_is_stored_with_the_job_that_was_fired,
+                a05_a_refused_commit_moves_neither_plan_nor_ledger_nor_queue,
+                a10_every_slot_leaves_a_record,
+                a10_a_slot_can_be_followed_from_pending_to_its_end,
+                a10_the_ledger_is_read_latest_first_page_by_page,
+                e04_a_run_says_what_started_it,
+                e04_every_and_at_say_their_text_too,
+                e05_what_a_fire_changes_changes_together,
+                e05_a_job_carries_what_its_schedule_says,
+                d10_jitter_delays_a_slot_by_less_than_the_gap_and_keeps_its_name,
+                d10_a_batch_looks_at_no_more_than_it_was_asked_to,
+                d10_jobs_are_queued_in_the_order_that_is_reported,
+                d11_a_slot_runs_only_if_the_other_schedule_succeeded_within_the_window,
+            }
+            missed {
+                a07_the_on_time_slot_fires_under_every_policy,
+                a07_skip_plans_only_the_next_future_slot,
+                a07_skip_fires_the_latest_slot_when_that_one_is_on_time,
+                a07_the_window_of_skip_ends_after_sixty_seconds,
+                a07_a_window_can_be_chosen,
+                e03_once_makes_one_run_of_however_many_were_missed,
+                e03_a_year_of_missed_minutes_costs_one_row,
+                e03_once_with_a_window_does_not_run_what_is_older,
+                e03_every_keeps_its_phase_over_missed_slots,
+                b04_all_makes_up_for_each_slot_in_order,
+                b04_all_makes_up_for_the_latest_ones_up_to_its_limit,
+                b04_all_with_a_window_leaves_out_what_is_older,
+                b04_much_to_make_up_for_is_spread_over_passes_and_none_is_lost,
+            }
+            overlap {
+                a21_every_policy_fires_when_nothing_is_alive,
+                a21_allow_lets_both_run,
+                a21_forbid_skips_the_slot_while_one_is_alive,
+                a21_a_retry_that_waits_counts_as_alive,
+                a21_replace_closes_what_waits,
+                a21_replace_asks_what_runs_to_stop_and_waits_for_it,
+                a21_queue_one_lets_at_most_one_wait,
+                a21_queue_one_makes_up_for_one_slot_only,
+                d10_max_concurrent_runs_skips_what_is_too_many,
+                a06_jobs_of_a_serial_schedule_run_one_at_a_time_in_order,
+                a06_a_triggered_job_of_a_serial_schedule_waits_its_turn,
+                a06_a_failed_job_of_a_serial_schedule_frees_its_key,
+            }
+            repair {
+                e01_a_null_plan_is_made_from_now_and_does_not_fire,
+                e01_one_null_of_two_is_repaired_too,
+                a08_an_impossible_plan_is_repaired_and_does_not_fire,
+                a08_a_plan_in_the_far_future_is_found_by_the_reconciler,
+                a08_the_reconciler_finds_nothing_in_normal_running,
+                a08_the_reconciler_pages_through_all_schedules,
+                e01_an_exhausted_schedule_is_not_planned_anew,
+                e02_an_invalid_cron_in_the_table_is_told_and_holds_up_nobody,
+                e02_an_unknown_zone_in_the_table_is_told,
+                e02_a_problem_is_told_once_and_fires_nothing_until_it_is_edited,
+                e02_a_definition_that_cannot_be_read_holds_up_nobody,
+            }
+            queue {
+                c02_a_job_keeps_every_field,
+                c05_order_is_priority_then_position,
+                c05_jobs_of_one_batch_and_of_several_keep_the_order_they_were_made_in,
+                c05_equal_positions_are_ordered_by_age_and_then_by_id,
+                c05_the_order_holds_across_the_job_types_of_a_queue,
+                c05_a_queue_is_read_page_by_page,
+                c05_queues_are_apart,
+                c18_a_job_keeps_when_it_was_queued,
+                b04_a_delayed_job_is_promoted_when_its_time_has_come,
+                c06_a_job_can_be_moved_anywhere,
+                c06_a_new_job_goes_behind_what_was_moved_to_the_end,
+                c06_a_new_job_goes_behind_a_neighbourhood_that_was_renumbered,
+                c06_moving_into_the_same_gap_never_runs_out_and_never_reorders_others,
+                c06_thousands_of_moves_keep_every_order,
+                c06_a_used_up_gap_is_renumbered_and_ties_keep_their_order,
+                c06_a_move_is_refused_unless_both_wait_in_one_queue,
+                c06_moving_a_job_beside_itself_changes_no_order,
+                c18_an_edit_replaces_a_queued_job_at_its_exact_place,
+                c03_a_dispatched_job_cannot_be_edited,
+                c18_an_edit_of_a_serial_head_keeps_the_head,
+                c07_cancelling_before_the_start_closes_the_job,
+                c07_cancelling_a_running_job_asks_its_node,
+                c07_cancelling_the_head_of_a_key_readies_the_next,
+                c12_a_batch_is_made_whole_or_not_at_all,
+            }
+            claims {
+                c07_a_claimed_job_is_out_of_the_queue_and_running,
+                c07_every_job_is_in_exactly_one_place_all_its_life,
+                c07_of_many_who_claim_each_job_goes_to_one,
+                c07_a_node_gets_only_what_it_can_run,
+                c07_a_claim_of_nothing_gives_nothing,
+                c08_a_job_that_never_started_goes_back_to_its_exact_place,
+                c08_only_the_holders_own_jobs_go_back,
+                c08_a_node_leaves_when_it_runs_nothing,
+                a06_serial_keys_hold_across_nodes_and_stores,
+                a06_only_the_head_of_a_key_is_ready,
+                a06_a_delayed_job_joins_its_key_when_it_is_promoted,
+                c11_a_reserved_queue_gives_nothing_and_keeps_its_order,
+                c11_a_second_reservation_is_refused_and_a_first_expires_by_itself,
+                c11_an_impossible_reservation_is_refused,
+                c11_a_paused_queue_gives_nothing_until_it_goes_on,
+                c07_a_false_lease_changes_nothing,
+                c07_a_job_that_another_node_runs_cannot_be_finished,
+                c09_a_heartbeat_counts_and_says_what_is_believed_to_run,
+                c09_two_nodes_of_one_name_are_two_nodes,
+            }
+            runs {
+                c13_a_run_keeps_everything_that_was_reported,
+                c13_every_outcome_and_error_code_can_be_kept,
+                c13_artifacts_only_grow_and_keep_their_order,
+                c13_the_database_refuses_to_change_artifacts,
+                c03_the_database_refuses_to_change_a_job,
+                c03_the_database_refuses_to_change_a_run,
+                c03_the_database_refuses_to_change_the_slot_ledger,
+                c03_what_was_fired_through_never_goes_back,
+                a20_the_database_knows_the_closed_sets,
+                c04_a_retry_is_a_new_job_at_the_end_of_a_chain,
+                c04_a_job_of_a_schedule_is_retried_for_its_slot,
+                c04_a_run_is_finished_once,
+                c04_one_report_twice_in_a_batch_closes_once,
+                c04_interruptions_have_a_budget_of_their_own,
+                c04_what_cannot_be_helped_is_not_tried_again,
+                c04_an_old_chain_is_not_continued,
+                c04_waits_grow_and_are_shortened_by_at_most_a_quarter,
+                c04_a_completed_run_is_the_end,
+                c04_a_cancelled_run_is_not_tried_again,
+                c13_a_large_batch_of_ends_is_answered_in_its_order,
+            }
+            recovery {
+                c09_an_unfinished_run_is_failed_as_node_lost_and_retried,
+                c09_recovering_twice_does_nothing_the_second_time,
+                c09_a_node_whose_counter_moved_is_not_lost,
+                c09_the_late_end_of_a_lost_node_is_refused,
+                c09_what_had_ended_before_the_node_was_lost_stays_as_it_is,
+                c09_a_claim_left_over_beside_a_finished_run_is_dropped,
+                c09_only_the_lost_nodes_runs_are_touched,
+                c09_without_interruptions_left_the_loss_is_final,
+                c09_a_lost_run_frees_its_serial_key_and_its_schedule,
+                c10_a_missing_retry_is_made_once_whoever_recovers,
+                c10_a_refused_commit_of_recovery_leaves_it_to_be_done_again,
+                c09_nobody_lost_is_nothing_done,
+                c09_a_cancelled_job_of_a_lost_node_is_not_retried,
+            }
+            durability {
+                c01_everything_is_as_it_was_after_reopening,
+                c01_a_second_store_on_the_same_data_sees_every_write_at_once,
+                c01_many_writers_at_once_lose_nothing,
+                c16_a_change_made_by_hand_is_believed,
+                c12_a_refused_commit_is_told_and_leaves_everything_as_it_was,
+                c12_a_job_whose_claim_was_refused_stays_queued,
+                c12_all_who_shared_a_refused_commit_are_told,
+                c12_one_bad_caller_does_not_spoil_the_others,
+            }
+            history {
+                c13_old_runs_go_with_their_jobs_and_young_ones_stay,
+                c04_the_chain_of_a_living_job_is_kept_whole,
+                a10_old_slots_go_and_the_plan_stays,
+                c13_pruning_is_done_in_small_steps,
+                c13_artifacts_go_with_their_run,
+            }
+            bad_input {
+                d05_a_definition_that_could_never_work_is_refused_by_its_field,
+                d05_a_cron_that_never_comes_is_refused_or_exhausted,
+                d05_times_at_the_edges_of_the_calendar_are_survived,
+                c02_hostile_names_are_found_again_verbatim,
+                c02_the_longest_names_fit_and_longer_ones_are_refused,
+                c12_ten_megabytes_of_input_are_refused_and_the_largest_input_is_kept,
+                c12_nul_is_refused_in_input_and_replaced_in_what_a_run_returns,
+                c12_a_failed_end_without_a_code_is_still_recorded,
+                c12_an_endless_error_text_is_cut,
+                c12_jobs_that_could_never_run_are_refused_by_their_field,
+                c12_empty_batches_and_limits_of_zero_do_nothing,
+                c12_the_largest_limits_are_survived,
+                d11_a_schedule_that_depends_on_nobody_is_survived,
+            }
+        }
+    };
+}
+
+/// Makes one `#[test]` of every case for the store that a harness opens.
+///
+/// ```ignore
+/// punctual_testkit::conformance!(SqliteHarness::new());
+/// ```
+#[macro_export]
+macro_rules! conformance {
+    ($harness:expr) => {
+        /// Opens the store that the cases run on.
+        fn conformance_harness() -> impl $crate::Harness {
+            $harness
+        }
+
+        $crate::for_each_conformance_case!($crate::__conformance_tests);
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __conformance_tests {
+    ($( $group:ident { $( $(@ $only:ident ($why:literal))? $case:ident, )+ } )+) => { $(
+        mod $group { $(
+            #[test]
+            fn $case() {
+                let only = $crate::__only!($( $only $why )?);
+                $crate::harness::run_case(&super::conformance_harness(), only, |world| {
+                    Box::pin($crate::conformance::$group::$case(world))
+                });
+            }
+        )+ }
+    )+ };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __only {
+    () => {
+        None
+    };
+    (sqlite_only $why:literal) => {
+        Some(($crate::StoreKind::Sqlite, $why))
+    };
+    (postgres_only $why:literal) => {
+        Some(($crate::StoreKind::Postgres, $why))
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    macro_rules! names {
+        ($( $group:ident { $( $(@ $only:ident ($why:literal))? $case:ident, )+ } )+) => {
+            /// Every group with its file and its listed cases.
+            const LISTED: &[(&str, &str, &[&str])] = &[
+                $( (stringify!($group), include_str!(concat!(stringify!($group), ".rs")), &[ $( stringify!($case), )+ ]), )+
+            ];
+        };
+    }
+    crate::for_each_conformance_case!(names);
+
+    fn written(source: &str) -> BTreeSet<&str> {
+        let cases = source.lines().filter_map(|line| line.strip_prefix("pub async fn "));
+        cases.filter_map(|rest| rest.split('(').next()).collect()
+    }
+
+    #[test]
+    fn every_case_that_is_written_is_listed_once() {
+        for (group, source, listed) in LISTED {
+            let unique: BTreeSet<&str> = listed.iter().copied().collect();
+            assert_eq!(unique.len(), listed.len(), "{group} lists a case twice");
+            assert_eq!(unique, written(source), "{group}");
+        }
+    }
+
+    #[test]
+    fn every_case_begins_with_the_requirement_it_shows() {
+        for case in LISTED.iter().flat_map(|(_, _, listed)| listed.iter()) {
+            let (id, fact) = case.split_once('_').expect("an id and a fact");
+            let (letter, number) = id.split_at(1);
+            assert!("abcden".contains(letter) && number.len() == 2 && number.parse::<u8>().is_ok(), "{case}");
+            assert!(fact.len() > 10, "{case} states a fact");
+        }
+    }
+}
