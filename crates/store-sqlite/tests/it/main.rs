@@ -5,3 +5,4 @@ mod harness;
 use harness::SqliteHarness;
 
 punctual_testkit::conformance!(SqliteHarness);
+punctual_testkit::model_test!(SqliteHarness);
