@@ -60,7 +60,15 @@ async fn try_finish(shared: &Shared, lease: Lease, runs: &[FinishedRun]) -> Work
         Ok(ends) => ends,
         Err(failure) => return tx.end(Err(failure)).await,
     };
-    tx.pipeline_and_commit(ends.steps(tx.at())).await?;
+    let mut steps = ends.steps(tx.at());
+    let wakes = ends.wakes();
+    if wakes && shared.notifies() {
+        steps.push(Step::Rows("SELECT pg_notify($1, '')", params![crate::CHANNEL]));
+    }
+    tx.pipeline_and_commit(steps).await?;
+    if wakes {
+        shared.ring();
+    }
     Ok(ends.results)
 }
 
@@ -133,6 +141,11 @@ impl Ends<'_> {
             steps.extend(settling(&self.keys));
         }
         steps
+    }
+
+    /// Whether there may be something new to do: a retry, or the next job of a key.
+    fn wakes(&self) -> bool {
+        !self.keys.is_empty() || self.results.iter().any(|it| matches!(it, FinishResult::Closed { retry: Some(_) }))
     }
 
     fn count(&mut self, schedule: ScheduleId, outcome: Outcome) {

@@ -29,7 +29,11 @@ pub(crate) async fn fire_due(shared: &Shared, node: Option<NodeId>, limit: usize
     loop {
         match try_fire(shared, node, limit).await {
             Err(failure) if patience.allows(&failure).await => {}
-            fired => return Ok(fired?),
+            Ok(fired) => {
+                shared.ring();
+                return Ok(fired);
+            }
+            Err(failure) => return Err(failure.into()),
         }
     }
 }

@@ -27,8 +27,6 @@ mod tls;
 mod tx;
 mod wake;
 
-pub use crate::wake::Wake;
-
 use crate::address::Address;
 use crate::error::{Failure, Work, store_error, with_causes};
 use crate::params::params;
@@ -39,8 +37,10 @@ use punctual_core::id::IdSource;
 use punctual_core::invalid::Invalid;
 use punctual_core::store::{Clock, StoreError, StoreResult};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::{Duration, SystemTime};
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
 use uuid::Uuid;
 
 /// Where nodes tell each other that there is something to do.
@@ -64,7 +64,8 @@ pub struct PostgresOptions {
     pub direct_url: Option<String>,
     /// Whether the address leads to a pooler in transaction mode, such as pgbouncer: no statement gets a name then.
     pub pooler: bool,
-    /// Whether idle nodes are told when there is something to do. It costs a lock at every commit that tells.
+    /// Whether other nodes are told when there is something to do, once for each verb, and whether this one listens.
+    /// It costs a lock of the whole database at every commit that tells.
     pub notify: bool,
     /// How much time one partition of the ledgers holds.
     pub partition_span: SignedDuration,
@@ -117,6 +118,9 @@ pub(crate) struct Shared {
     /// Until when there are partitions, in microseconds.
     partitions_until: AtomicI64,
     making_partitions: AtomicBool,
+    /// Rings when there may be new work or a new plan.
+    changed: watch::Sender<()>,
+    listener: OnceLock<AbortHandle>,
     itself: Weak<Shared>,
 }
 
@@ -144,11 +148,16 @@ impl PostgresStore {
             partition_span: options.partition_span,
             partitions_until: AtomicI64::new(i64::MIN),
             making_partitions: AtomicBool::new(false),
+            changed: watch::Sender::new(()),
+            listener: OnceLock::new(),
             itself: itself.clone(),
         });
         let session = shared.session().await?;
         migrate::migrate(&session).await?;
         shared.make_partitions(&session, shared.turned_time()).await?;
+        if options.notify {
+            wake::listen(&shared);
+        }
         Ok(Self { shared })
     }
 
@@ -159,10 +168,6 @@ impl PostgresStore {
         Ok(migrate::apply_roles(&session).await?)
     }
 
-    /// Wake-ups by other nodes, when [`PostgresOptions::notify`] is on; polling stays the backstop.
-    pub async fn wake(&self) -> StoreResult<Wake> {
-        wake::listen(&self.shared.direct).await
-    }
 }
 
 impl Shared {
@@ -189,6 +194,11 @@ impl Shared {
 
     pub(crate) fn id_bits(&self) -> [u8; 8] {
         self.ids.lock().unwrap_or_else(PoisonError::into_inner).next_bits()
+    }
+
+    /// Wakes whoever waits in this process.
+    pub(crate) fn ring(&self) {
+        self.changed.send_replace(());
     }
 
     pub(crate) fn notifies(&self) -> bool {
@@ -218,15 +228,20 @@ impl Shared {
     }
 
     async fn make_partitions(&self, session: &Session, now: Option<Timestamp>) -> Work<()> {
-        let sql = "SELECT punctual_internal.make_partitions(coalesce($1, now()), make_interval(secs => $2))";
-        let span = self.partition_span.as_secs();
-        let params = params![now.map(params::time), span];
-        let sql = sql.replace("$2", "$2::bigint");
-        let rows = session.rows(&sql, &params).await?;
+        let sql = "SELECT punctual_internal.make_partitions(coalesce($1, now()), $2 * interval '1 second')";
+        let rows = session.rows(sql, &params![now.map(params::time), self.partition_span.as_secs()]).await?;
         let until = rows::collect(&rows, |row| rows::Columns::of(row).time())?.pop();
         let until = until.ok_or_else(|| Failure::internal("the partitions were not made"))?;
         self.partitions_until.store(until.as_microsecond(), Ordering::Relaxed);
         Ok(())
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        if let Some(listener) = self.listener.get() {
+            listener.abort();
+        }
     }
 }
 

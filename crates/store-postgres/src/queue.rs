@@ -49,7 +49,6 @@ impl Tx<'_> {
         self.lock_serial_keys(&keys).await?;
         let made = self.make_jobs(&jobs, true).await?;
         self.settle_serial_keys(&keys).await?;
-        self.notify().await?;
         Ok(made)
     }
 
@@ -59,7 +58,6 @@ impl Tx<'_> {
         self.lock_serial_keys(&keys).await?;
         let made = self.make_jobs(&[Making { bits: self.id_bits(), spec, origin }], true).await?;
         self.settle_serial_keys(&keys).await?;
-        self.notify().await?;
         made.first().copied().ok_or_else(|| Failure::internal("a job was not stored"))
     }
 
@@ -85,9 +83,6 @@ impl Tx<'_> {
         self.lock_serial_keys(&keys).await?;
         self.queue(&due).await?;
         self.settle_serial_keys(&keys).await?;
-        if !due.is_empty() {
-            self.notify().await?;
-        }
         Ok(due.len())
     }
 

@@ -29,6 +29,18 @@ pub(crate) struct Tx<'s> {
 /// A macro, because a closure that borrows the transaction for the time of a future cannot say that the future may
 /// move between threads.
 macro_rules! in_transaction {
+    // The same for a verb after which there may be new work or a new plan.
+    ($shared:expr, wake |$tx:ident| $work:expr) => {{
+        let done = $crate::tx::in_transaction!($shared, |$tx| async {
+            let answer = $work.await?;
+            $tx.notify().await?;
+            Ok(answer)
+        });
+        if done.is_ok() {
+            $shared.ring();
+        }
+        done
+    }};
     ($shared:expr, |$tx:ident| $work:expr) => {{
         let mut patience = $crate::tx::Patience::default();
         loop {

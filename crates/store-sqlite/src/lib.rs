@@ -27,11 +27,13 @@ use jiff::Timestamp;
 use punctual_core::id::IdSource;
 use punctual_core::invalid::Invalid;
 use punctual_core::store::{Clock, StoreError, StoreResult};
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use tokio::sync::watch;
 use uuid::Uuid;
 
 /// The oldest SQLite that does not lose data: before it, a WAL reset with several connections can corrupt the file.
@@ -90,6 +92,7 @@ pub struct SqliteStore {
     writer: Writer,
     readers: Readers,
     commits: Arc<Commits>,
+    changed: watch::Sender<()>,
 }
 
 /// What the database tells about its commits, just before each.
@@ -129,6 +132,7 @@ impl SqliteStore {
             writer: Writer::start(writer).map_err(no_thread)?,
             readers: Readers::start(readers).map_err(no_thread)?,
             commits,
+            changed: watch::Sender::new(()),
         })
     }
 
@@ -167,6 +171,17 @@ impl SqliteStore {
                 work(&mut Tx::new(connection, &mut ids, clock.now()))
             })
             .await
+    }
+
+    /// One verb after which there may be new work or a new plan.
+    async fn write_and_wake<T, F>(&self, work: F) -> StoreResult<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut Tx<'_>) -> StoreResult<T> + Send + 'static,
+    {
+        let done = self.write(work).await?;
+        self.changed.send_replace(());
+        Ok(done)
     }
 
     /// One question, answered from one snapshot.
@@ -235,7 +250,14 @@ fn writing_connection(path: &Path) -> StoreResult<Connection> {
             "the file system does not support WAL (journal mode is {mode}); put the database on a local disk"
         )));
     }
-    for (name, value) in [("synchronous", "FULL"), ("foreign_keys", "ON"), ("journal_size_limit", "67108864")] {
+    let settings = [
+        ("synchronous", "FULL"),
+        ("foreign_keys", "ON"),
+        ("journal_size_limit", "67108864"),
+        // What a savepoint must remember is kept in memory; a temporary file would cost more than the work itself.
+        ("temp_store", "MEMORY"),
+    ];
+    for (name, value) in settings {
         connection.pragma_update(None, name, value).map_err(store_error)?;
     }
     Ok(connection)
@@ -251,6 +273,9 @@ fn connect(path: &Path, flags: OpenFlags) -> StoreResult<Connection> {
     let connection = Connection::open_with_flags(path, flags).map_err(store_error)?;
     connection.busy_timeout(BUSY_TIMEOUT).map_err(store_error)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS_KEPT);
+    // Plans must not depend on the values that are bound: otherwise SQLite parses a statement anew for every value
+    // that could decide whether a partial index fits, which costs four times the work itself.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map_err(store_error)?;
     Ok(connection)
 }
 

@@ -1,0 +1,7 @@
+//! The PostgreSQL store against the conformance suite, and what is true of PostgreSQL alone.
+
+mod harness;
+
+use harness::PostgresHarness;
+
+punctual_testkit::conformance!(PostgresHarness);
