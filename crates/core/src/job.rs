@@ -192,6 +192,7 @@ impl NewJob {
     /// Refuses what could never run, before anything is stored.
     pub fn validate(&self) -> Result<(), Invalid> {
         self.target.validate()?;
+        self.input.check("input")?;
         self.retry.validate()?;
         self.timeout.validate()?;
         let named = |field: &str, text: &str| name::check(text).map_err(|e| Invalid { field: field.into(), ..e });
@@ -199,6 +200,8 @@ impl NewJob {
         if let Some(key) = &self.serial_key {
             named("serial_key", key)?;
         }
+        name::check_text("trigger_detail", self.trigger_detail.as_deref().unwrap_or_default())?;
+        name::check_text("trace_context", self.trace_context.as_deref().unwrap_or_default())?;
         if self.tags.len() > 32 {
             return Err(Invalid::new("tags", "are more than 32").remedy("use fewer tags"));
         }
@@ -365,6 +368,15 @@ pub struct Run {
     pub log_ref: Option<String>,
     /// Whether the chain ends here: no retry follows (C18).
     pub is_final: bool,
+}
+
+impl Artifact {
+    /// Refuses what the stores could not keep.
+    pub fn validate(&self) -> Result<(), Invalid> {
+        name::check_text("artifact.name", &self.name)?;
+        name::check_text("artifact.location", &self.location)?;
+        name::check_text("artifact.sha256", &self.sha256)
+    }
 }
 
 /// Something a run produced; the list only grows (C13).

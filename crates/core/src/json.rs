@@ -39,14 +39,21 @@ impl Json {
     }
 
     fn checked(field: &str, raw: Box<RawValue>) -> Result<Self, Invalid> {
-        if raw.get().len() > JSON_MAX_BYTES {
-            return Err(too_large(field, raw.get().len()));
+        let document = Self(raw);
+        document.check(field)?;
+        Ok(document)
+    }
+
+    /// Refuses what the stores do not keep, wherever the document came from.
+    pub fn check(&self, field: &str) -> Result<(), Invalid> {
+        if self.as_str().len() > JSON_MAX_BYTES {
+            return Err(too_large(field, self.as_str().len()));
         }
-        if has_nul(raw.get()) {
+        if has_nul(self.as_str()) {
             return Err(Invalid::new(field, "holds the character \\u0000, which no text column can keep")
                 .remedy("remove it, or send the bytes in base64"));
         }
-        Ok(Self(raw))
+        Ok(())
     }
 
     /// Trusts a text that this store wrote itself; anything else is reported by the reader of the row.

@@ -58,6 +58,15 @@ pub fn check(text: &str) -> Result<(), Invalid> {
     Ok(())
 }
 
+/// The rule for free text beside a name, such as a note: at most 10,000 bytes, and no NUL, which no text column keeps.
+pub fn check_text(field: &str, text: &str) -> Result<(), Invalid> {
+    if text.len() > 10_000 || text.contains('\0') {
+        return Err(Invalid::new(field, "is longer than 10,000 bytes or holds a NUL character")
+            .remedy("shorten it and remove NUL"));
+    }
+    Ok(())
+}
+
 impl std::fmt::Display for Name {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.0)

@@ -207,6 +207,7 @@ impl ScheduleDefinition {
         let seed = self.name.as_str();
         self.timing.compile(Timestamp::UNIX_EPOCH, seed)?;
         self.target.validate()?;
+        self.input.check("input")?;
         self.retry.validate()?;
         self.timeout.validate()?;
         name::check(&self.queue).map_err(|e| Invalid { field: "queue".into(), ..e })?;
@@ -215,10 +216,8 @@ impl ScheduleDefinition {
     }
 
     fn validate_texts(&self) -> Result<(), Invalid> {
-        if self.description.len() > 10_000 || self.description.contains('\0') {
-            return Err(Invalid::new("description", "is longer than 10,000 bytes or holds a NUL character")
-                .remedy("shorten it and remove NUL"));
-        }
+        name::check_text("description", &self.description)?;
+        name::check_text("owner", self.owner.as_deref().unwrap_or_default())?;
         if self.labels.len() > 64 {
             return Err(Invalid::new("labels", "are more than 64").remedy("use fewer labels"));
         }

@@ -8,7 +8,7 @@ use crate::id::{ClaimId, JobId, LeaseId, NodeId, ReservationId, ScheduleId, Temp
 use crate::invalid::Invalid;
 use crate::job::{Artifact, Job, JobState, JobView, NewJob, Run};
 use crate::json::Json;
-use crate::name::Name;
+use crate::name::{self, Name};
 use crate::order::{Move, Place};
 use crate::run::{ErrorCode, Outcome};
 use crate::schedule::{Schedule, ScheduleDefinition};
@@ -160,6 +160,14 @@ pub struct NewNode {
     pub name: String,
     /// The job types it can run; see [`crate::target::Target::job_type`].
     pub offers: Vec<String>,
+}
+
+impl NewNode {
+    /// Refuses what the stores could not keep.
+    pub fn validate(&self) -> Result<(), Invalid> {
+        name::check(&self.name).map_err(|e| Invalid { field: "node.name".into(), ..e })?;
+        self.offers.iter().try_for_each(|offer| name::check_text("node.offers", offer))
+    }
 }
 
 /// A node's right to claim and to finish.

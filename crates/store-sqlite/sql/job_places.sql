@@ -5,8 +5,8 @@ SELECT
   g.job_id, g.node_id, g.lease_id, g.started_at, g.cancel_requested_at,
   r.job_id, r.node_id, r.started_at, r.finished_at, r.outcome, r.error_code, r.error, r.exit_code, r.output, r.log_ref,
   r.final
-FROM (SELECT ?1 AS id) AS j
-LEFT JOIN punctual_delayed AS d ON d.job_id = j.id
-LEFT JOIN punctual_queue AS q ON q.job_id = j.id
-LEFT JOIN punctual_running AS g ON g.job_id = j.id
-LEFT JOIN punctual_runs AS r ON r.job_id = j.id
+FROM (SELECT 1) AS one_row
+LEFT JOIN punctual_delayed AS d ON d.job_id = ?1
+LEFT JOIN punctual_queue AS q ON q.job_id = ?1
+LEFT JOIN punctual_running AS g ON g.job_id = ?1
+LEFT JOIN punctual_runs AS r ON r.job_id = ?1

@@ -132,7 +132,7 @@ impl Tx<'_> {
         self.check_lease(lease)?;
         let mut given = Vec::new();
         for id in jobs {
-            let params = params![id.as_bytes(), lease.lease_id.as_bytes()];
+            let params = params![id.as_bytes(), lease.node_id.as_bytes(), lease.lease_id.as_bytes()];
             let Some(row) = self.one(sql::give_back, params, QueueRow::read)? else { continue };
             let job = Placeless {
                 id: *id,

@@ -6,7 +6,7 @@ use crate::sql;
 use crate::tx::{Tx, value};
 use jiff::Timestamp;
 use punctual_core::closing::{Retry, error_code, retry_after};
-use punctual_core::id::{JobId, LeaseId, NodeId, ScheduleId};
+use punctual_core::id::{JobId, ScheduleId};
 use punctual_core::job::Artifact;
 use punctual_core::recovery::{Claim, ClosedRun, Found, judge};
 use punctual_core::run::{ErrorCode, Outcome};
@@ -17,12 +17,12 @@ use rusqlite::params;
 
 impl Tx<'_> {
     pub(crate) fn finish_runs(&mut self, lease: Lease, runs: &[FinishedRun]) -> StoreResult<Vec<FinishResult>> {
-        runs.iter().map(|run| self.finish(lease.lease_id, run)).collect()
+        runs.iter().map(|run| self.finish(lease, run)).collect()
     }
 
     /// Closes one run, if the lease holds for it.
-    fn finish(&mut self, lease_id: LeaseId, run: &FinishedRun) -> StoreResult<FinishResult> {
-        let params = params![run.job_id.as_bytes(), lease_id.as_bytes()];
+    fn finish(&mut self, lease: Lease, run: &FinishedRun) -> StoreResult<FinishResult> {
+        let params = params![run.job_id.as_bytes(), lease.node_id.as_bytes(), lease.lease_id.as_bytes()];
         let Some(taken) = self.one(sql::take_running, params, TakenRun::read)? else {
             return Ok(FinishResult::LostLease);
         };
@@ -34,7 +34,7 @@ impl Tx<'_> {
         self.close(&Closing {
             job_id: run.job_id,
             schedule_id: taken.schedule_id,
-            node_id: Some(taken.node_id),
+            node_id: Some(lease.node_id),
             started_at: Some(taken.started_at),
             outcome: run.outcome,
             error_code,
@@ -84,15 +84,15 @@ impl Tx<'_> {
         for node in lost {
             recovered.nodes += usize::from(self.end_lease_if_still(node)?);
         }
-        let orphans = "SELECT job_id, lease_id FROM punctual_running AS g
+        let orphans = "SELECT job_id, node_id, lease_id FROM punctual_running AS g
                        WHERE NOT EXISTS (SELECT 1 FROM punctual_leases AS l WHERE l.lease_id = g.lease_id)
                        ORDER BY job_id";
-        let orphans: Vec<(JobId, LeaseId)> = self.all(orphans, [], |row| {
+        let orphans: Vec<(JobId, Lease)> = self.all(orphans, [], |row| {
             let mut c = Columns::of(row);
-            Ok((c.id()?, c.id()?))
+            Ok((c.id()?, Lease { node_id: c.id()?, lease_id: c.id()? }))
         })?;
-        for (id, lease_id) in orphans {
-            self.recover_job(id, lease_id, &mut recovered)?;
+        for (id, lease) in orphans {
+            self.recover_job(id, lease, &mut recovered)?;
         }
         Ok(recovered)
     }
@@ -110,7 +110,7 @@ impl Tx<'_> {
     }
 
     /// Judges one job whose node is gone, by where its rows are.
-    fn recover_job(&mut self, id: JobId, lease_id: LeaseId, recovered: &mut Recovered) -> StoreResult<()> {
+    fn recover_job(&mut self, id: JobId, lease: Lease, recovered: &mut Recovered) -> StoreResult<()> {
         let exists = |table: &str| -> StoreResult<bool> {
             let find = format!("SELECT 1 FROM {table} WHERE job_id = ?1");
             Ok(self.one(&find, params![id.as_bytes()], value::<i64>)?.is_some())
@@ -127,7 +127,7 @@ impl Tx<'_> {
         }
         if let Some(code) = repair.close_as {
             let end = FinishedRun::failed(id, code, "the node that ran it is gone");
-            if let FinishResult::Closed { retry } = self.finish(lease_id, &end)? {
+            if let FinishResult::Closed { retry } = self.finish(lease, &end)? {
                 recovered.closed.push(id);
                 recovered.retries.extend(retry);
             }
@@ -141,8 +141,8 @@ impl Tx<'_> {
     }
 
     pub(crate) fn add_artifacts(&mut self, lease: Lease, job: JobId, artifacts: &[Artifact]) -> StoreResult<()> {
-        let mine = "SELECT 1 FROM punctual_running WHERE job_id = ?1 AND lease_id = ?2";
-        let params = params![job.as_bytes(), lease.lease_id.as_bytes()];
+        let mine = "SELECT 1 FROM punctual_running WHERE job_id = ?1 AND node_id = ?2 AND lease_id = ?3";
+        let params = params![job.as_bytes(), lease.node_id.as_bytes(), lease.lease_id.as_bytes()];
         self.one(mine, params, value::<i64>)?.ok_or(StoreError::LostLease)?;
         for artifact in artifacts {
             self.execute(
@@ -184,7 +184,6 @@ impl Tx<'_> {
 
 /// What was taken out of `running`.
 struct TakenRun {
-    node_id: NodeId,
     started_at: Timestamp,
     serial_key: Option<String>,
     schedule_id: Option<ScheduleId>,
@@ -196,7 +195,6 @@ impl TakenRun {
     fn read(row: &rusqlite::Row<'_>) -> Result<Self, Unreadable> {
         let mut c = Columns::of(row);
         Ok(Self {
-            node_id: c.id()?,
             started_at: c.time()?,
             serial_key: c.next()?,
             schedule_id: c.optional_id()?,

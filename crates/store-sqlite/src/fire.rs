@@ -190,9 +190,9 @@ impl Tx<'_> {
 
     pub(crate) fn reconcile(&mut self, after: Option<ScheduleId>, limit: usize) -> StoreResult<Reconciled> {
         let after = after.map_or([0; 16], |id| *id.as_bytes());
-        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let page = self.all(sql::reconcile_page, params![after, limit], schedule_row)?;
-        let next = page.last().map(|(id, _)| *id);
+        let most = i64::try_from(limit).unwrap_or(i64::MAX);
+        let page = self.all(sql::reconcile_page, params![after, most], schedule_row)?;
+        let next = page.last().filter(|_| page.len() == limit).map(|(id, _)| *id);
         let mut done = Reconciled { looked_at: page.len(), replanned: 0, next };
         for (_, schedule) in page {
             // What cannot be understood keeps its problem until somebody edits it.
@@ -204,9 +204,6 @@ impl Tx<'_> {
             if self.write_firing(&schedule, &firing, None)?.problem.is_none() {
                 done.replanned += 1;
             }
-        }
-        if done.looked_at == 0 {
-            done.next = None;
         }
         Ok(done)
     }

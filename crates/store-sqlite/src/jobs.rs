@@ -218,7 +218,7 @@ impl Tx<'_> {
                 error,
                 run.exit_code,
                 run.output.map(Json::as_str),
-                run.log_ref,
+                run.log_ref.map(storable_text),
                 run.is_final,
             ],
         )?;

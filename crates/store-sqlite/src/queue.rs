@@ -97,8 +97,11 @@ impl Tx<'_> {
         order::between(positions.0, positions.1).map(|position| (anchor.priority, position)).ok_or_else(no_room)
     }
 
-    /// The positions on both sides of the gap next to a job; `None` is the end of its priority.
-    fn gap_beside(&self, queue: &str, id: JobId, anchor: Place, side: Side) -> StoreResult<(Option<i64>, Option<i64>)> {
+    /// The positions on both sides of the gap next to a job; `None` is the front of its priority. The back is a
+    /// position from the sequence, so that jobs which come later go behind what was moved there.
+    fn gap_beside(
+        &mut self, queue: &str, id: JobId, anchor: Place, side: Side,
+    ) -> StoreResult<(Option<i64>, Option<i64>)> {
         let towards = match side {
             Side::Before => Direction::Ahead,
             Side::After => Direction::Behind,
@@ -106,7 +109,7 @@ impl Tx<'_> {
         let neighbour = self.neighbours(queue, anchor, towards, 1, id)?.first().map(|p| p.position);
         Ok(match side {
             Side::Before => (neighbour, Some(anchor.position)),
-            Side::After => (Some(anchor.position), neighbour),
+            Side::After => (Some(anchor.position), Some(self.or_back(neighbour)?)),
         })
     }
 
@@ -119,6 +122,7 @@ impl Tx<'_> {
             let mut behind = self.neighbours(queue, anchor, Direction::Behind, width + 1, moving)?;
             let low = (ahead.len() > width).then(|| ahead.pop()).flatten().map(|p| p.position);
             let high = (behind.len() > width).then(|| behind.pop()).flatten().map(|p| p.position);
+            let high = Some(self.or_back(high)?);
             ahead.reverse();
             let members: Vec<Place> = ahead.into_iter().chain([anchor]).chain(behind).collect();
             if let Some(positions) = order::spread(members.len(), low, high) {
@@ -126,6 +130,11 @@ impl Tx<'_> {
             }
             width *= 2;
         }
+    }
+
+    /// A position, or else one behind all others.
+    fn or_back(&mut self, position: Option<i64>) -> StoreResult<i64> {
+        position.map_or_else(|| self.next_position(), Ok)
     }
 
     fn write_positions(&mut self, members: &[Place], positions: &[i64]) -> StoreResult<()> {

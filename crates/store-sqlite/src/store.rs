@@ -6,7 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 use punctual_core::id::{JobId, NodeId, ReservationId, ScheduleId};
 use punctual_core::job::{Artifact, JobView, NewJob};
 use punctual_core::json::Json;
-use punctual_core::name::Name;
+use punctual_core::name::{self, Name};
 use punctual_core::order::{Move, Place};
 use punctual_core::schedule::{Schedule, ScheduleDefinition};
 use punctual_core::slot::SlotRow;
@@ -33,6 +33,8 @@ impl Store for SqliteStore {
     }
 
     async fn pause_schedule(&self, id: ScheduleId, by: Option<String>, note: Option<String>) -> StoreResult<Schedule> {
+        name::check_text("by", by.as_deref().unwrap_or_default())?;
+        name::check_text("note", note.as_deref().unwrap_or_default())?;
         self.write(move |tx| tx.pause_schedule(id, by.as_deref(), note.as_deref())).await
     }
 
@@ -45,6 +47,8 @@ impl Store for SqliteStore {
     }
 
     async fn trigger_schedule(&self, id: ScheduleId, input: Option<Json>, by: Option<String>) -> StoreResult<JobId> {
+        input.iter().try_for_each(|input| input.check("input"))?;
+        name::check_text("by", by.as_deref().unwrap_or_default())?;
         self.write(move |tx| tx.trigger_schedule(id, input, by)).await
     }
 
@@ -93,6 +97,7 @@ impl Store for SqliteStore {
     }
 
     async fn edit_job_if_queued(&self, id: JobId, input: Json) -> StoreResult<JobId> {
+        input.check("input")?;
         self.write(move |tx| tx.edit_job(id, &input)).await
     }
 
@@ -114,6 +119,7 @@ impl Store for SqliteStore {
     }
 
     async fn register_node(&self, node: NewNode) -> StoreResult<Lease> {
+        node.validate()?;
         self.write(move |tx| tx.register_node(&node)).await
     }
 
@@ -138,6 +144,7 @@ impl Store for SqliteStore {
     }
 
     async fn add_artifacts_if_leased(&self, lease: Lease, job: JobId, artifacts: Vec<Artifact>) -> StoreResult<()> {
+        artifacts.iter().try_for_each(Artifact::validate)?;
         self.write(move |tx| tx.add_artifacts(lease, job, &artifacts)).await
     }
 

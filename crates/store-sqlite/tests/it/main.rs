@@ -1,6 +1,8 @@
-//! The SQLite store against the conformance suite and the reference model.
+//! The SQLite store against the conformance suite, its own plans and its own file.
 
+mod file;
 mod harness;
+mod plans;
 
 use harness::SqliteHarness;
 
