@@ -413,9 +413,6 @@ impl Slots<'_> {
     fn job_for(&self, on_time: bool, facts: &mut Facts) -> SlotJob {
         let definition = &self.schedule.definition;
         let replaces_live = definition.overlap == Overlap::Replace && facts.alive() > 0;
-        if replaces_live {
-            facts.waiting = 0;
-        }
         facts.waiting = facts.waiting.saturating_add(1);
         SlotJob {
             trigger: if on_time { Trigger::Schedule } else { Trigger::Catchup },

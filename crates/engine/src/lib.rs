@@ -1,1 +1,5 @@
 //! The loops that fire, dispatch, work, recover and deliver; sees `punctual-core` only.
+//!
+//! Each loop is a thin ticker around one *pass* function that returns counts. Tests call the pass.
+
+pub mod fire;

@@ -99,7 +99,9 @@ impl Tx<'_> {
 
     /// The positions on both sides of the gap next to a job; `None` is the front of its priority. The back is a
     /// position from the sequence, so that jobs which come later go behind what was moved there.
-    fn gap_beside(&mut self, queue: &str, id: JobId, anchor: Place, side: Side) -> StoreResult<(Option<i64>, Option<i64>)> {
+    fn gap_beside(
+        &mut self, queue: &str, id: JobId, anchor: Place, side: Side,
+    ) -> StoreResult<(Option<i64>, Option<i64>)> {
         let towards = match side {
             Side::Before => Direction::Ahead,
             Side::After => Direction::Behind,

@@ -1,6 +1,7 @@
 //! What all commands share: the list of them, output, failures and exit codes.
 
 mod cron;
+mod demo;
 
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
@@ -20,6 +21,7 @@ struct Cli {
 enum Command {
     #[command(subcommand)]
     Cron(cron::CronCommand),
+    Demo(demo::DemoArgs),
 }
 
 const EXIT_CODES: &str = "Exit codes: 0 ok, 1 failure, 2 usage, 3 not found, 4 conflict, \
@@ -95,6 +97,7 @@ pub(crate) fn run() -> ExitCode {
     let mut out = Output::new();
     let done = match cli.command {
         Command::Cron(command) => command.run(&mut out),
+        Command::Demo(args) => args.run(&mut out),
     };
     match done.and_then(|()| Ok(out.flush()?)) {
         Ok(()) | Err(Stop::Quiet) => ExitCode::SUCCESS,

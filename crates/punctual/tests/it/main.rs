@@ -1,3 +1,4 @@
 //! The real binary, driven as a user would.
 
 mod cron;
+mod demo;

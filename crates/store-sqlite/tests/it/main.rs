@@ -8,3 +8,4 @@ mod plans;
 use harness::SqliteHarness;
 
 punctual_testkit::conformance!(SqliteHarness);
+punctual_testkit::model_test!(SqliteHarness);

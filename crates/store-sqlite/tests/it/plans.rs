@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use punctual_core::store::Store;
 use punctual_store_sqlite::{SqliteOptions, SqliteStore, sql};
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, StatementStatus, params};
 use std::path::Path;
 
@@ -58,7 +59,9 @@ fn is_costly(line: &str) -> bool {
 fn new_store(folder: &Path) -> (SqliteStore, Connection) {
     let path = folder.join("plans.db");
     let store = SqliteStore::open(&path, SqliteOptions::default()).unwrap();
-    (store, Connection::open(&path).unwrap())
+    let connection = Connection::open(&path).unwrap();
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).unwrap();
+    (store, connection)
 }
 
 #[test]

@@ -1,7 +1,6 @@
 //! Runs: how they end, what follows, what they keep, and that nothing changes them afterwards.
 
 use crate::prelude::*;
-use jiff::SignedDuration;
 use punctual_core::id::JobId;
 use punctual_core::job::{Artifact, JobState, NewJob};
 use punctual_core::retry::RetryPolicy;

@@ -19,17 +19,18 @@ fn e01_a_null_plan_is_made_from_now_and_nothing_fires() {
 
 #[test]
 fn a08_an_impossible_plan_is_made_anew_and_never_fired() {
-    for (slot_at, run_at, why) in [
-        ("0001-01-01T00:00:00Z", "0001-01-01T00:00:00Z", "older than the schedule"),
-        ("2026-02-28T23:59:00Z", "2026-02-28T23:59:00Z", "older than the schedule"),
-        ("04:00:00", "03:59:59", "due before its slot"),
-        ("04:00:00", "04:00:30.000001", "due later than jitter allows"),
-        ("04:00:00", "04:30:00", "due later than jitter allows"),
-        ("03:00:00", "03:00:00", "decided already"),
-        ("02:00:00", "02:00:00", "decided already"),
+    let decided = Some(at("03:00:00"));
+    for (slot_at, run_at, fired_through, why) in [
+        ("0001-01-01T00:00:00Z", "0001-01-01T00:00:00Z", None, "older than the schedule"),
+        ("2026-02-28T23:59:59.999999Z", "2026-02-28T23:59:59.999999Z", None, "older than the schedule"),
+        ("04:00:00", "03:59:59.999999", None, "due before its slot"),
+        ("04:00:00", "04:00:30.000001", None, "due later than jitter allows"),
+        ("04:00:00", "04:30:00", None, "due later than jitter allows"),
+        ("03:00:00", "03:00:00", decided, "decided already"),
+        ("02:00:00", "02:00:00", decided, "decided already"),
     ] {
         let mut schedule = schedule(TimingSpec::cron("* * * * *", "UTC"), |d| d.jitter = secs(30));
-        schedule.state.fired_through = Some(at("03:00:00"));
+        schedule.state.fired_through = fired_through;
         force_plan(&mut schedule, slot_at, run_at);
         assert!(!schedule.plan_is_sound(), "{why}");
         let firing = schedule.fire(at("05:00:30"), &Facts::default());

@@ -175,6 +175,22 @@ fn d05_bounds_are_slots_themselves_and_end_the_schedule() {
 }
 
 #[test]
+fn d05_the_line_of_slots_keeps_to_its_bounds_in_both_directions() {
+    let bounded = schedule(TimingSpec::cron("* * * * *", "UTC"), |d| {
+        d.starts_at = Some(at("00:03:00"));
+        d.ends_at = Some(at("00:05:00"));
+    });
+    let slots = bounded.slots().unwrap();
+    assert_eq!(slots.latest_at_or_before(at("00:02:59")), None);
+    assert_eq!(slots.latest_at_or_before(at("00:03:00")), Some(at("00:03:00")));
+    assert_eq!(slots.latest_at_or_before(at("09:00:00")), Some(at("00:05:00")));
+    assert_eq!(slots.next_after(at("00:04:59")), Some(at("00:05:00")));
+    assert_eq!(slots.next_after(at("00:05:00")), None);
+    assert_eq!(slots.count_between(Timestamp::MIN, Timestamp::MAX), 3);
+    assert_eq!(slots.count_between(at("00:03:00"), at("00:05:00")), 2);
+}
+
+#[test]
 fn d05_an_at_fires_once_late_or_on_time_and_is_exhausted() {
     let once = |missed| schedule(TimingSpec::At { at: at("08:00:00") }, |d| d.missed = missed);
     for missed in [Missed::SKIP, Missed::ONCE, Missed::all(3)] {

@@ -1,0 +1,345 @@
+//! What the model says about schedules: planning, deciding, and steering by hand.
+
+use super::clockwork::{Beat, Micros, SECOND};
+use super::{Job, Model, Results, Row, Schedule, Spec, Whereabouts};
+use punctual_core::run::{ErrorCode, Trigger};
+use punctual_core::slot::{Decision, Reason};
+use std::collections::BTreeMap;
+
+/// What a user says about a schedule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Definition {
+    /// Its rhythm.
+    pub beat: Beat,
+    /// No slot lies after this.
+    pub ends_at: Option<Micros>,
+    /// What happens to missed slots.
+    pub missed: MissedRule,
+    /// What happens while one is alive.
+    pub overlap: OverlapRule,
+    /// How many may be alive.
+    pub max_alive: Option<usize>,
+    /// Whether its jobs run one after the other.
+    pub serial: bool,
+    /// Which other schedule must have succeeded, and how many seconds before the slot at most.
+    pub depends_on: Option<(usize, i64)>,
+    /// What its jobs look like; the key is the schedule's own.
+    pub job: Spec,
+}
+
+/// What happens to missed slots; windows in seconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MissedRule {
+    /// Only what is on time.
+    Skip(i64),
+    /// The latest.
+    Once(Option<i64>),
+    /// Each, up to so many.
+    All(usize, Option<i64>),
+}
+
+/// What happens while one is alive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OverlapRule {
+    /// Both.
+    Allow,
+    /// Not the new one.
+    Forbid,
+    /// Not the old one.
+    Replace,
+    /// One after the other, and one waits at most.
+    QueueOne,
+}
+
+/// The due slots of a schedule, sorted out by its missed policy.
+struct Sorted {
+    passed: Vec<Micros>,
+    reason: Reason,
+    chosen: Vec<Micros>,
+}
+
+impl Schedule {
+    fn slots_between(&self, after: Micros, until: Micros) -> Vec<Micros> {
+        let until = self.definition.ends_at.map_or(until, |end| end.min(until));
+        self.definition.beat.between(self.anchor, after, until)
+    }
+
+    fn next_after(&self, after: Micros) -> Option<Micros> {
+        let next = self.definition.beat.next(self.anchor, after)?;
+        self.definition.ends_at.is_none_or(|end| next <= end).then_some(next)
+    }
+
+    fn plan_from(&self, now: Micros) -> Option<Micros> {
+        self.next_after(now.max(self.created_at).max(self.last_slot.unwrap_or(Micros::MIN)))
+    }
+
+    /// The slot it waits for, and those of its rhythm that came since and were not decided.
+    fn passed_until(&self, until: Micros) -> Vec<Micros> {
+        let Some(first) = self.next else { return Vec::new() };
+        let floor = self.last_slot.map_or(first, |last| last.max(first));
+        let mut slots = vec![first];
+        slots.extend(self.slots_between(floor, until));
+        slots
+    }
+
+    fn record(&mut self, row: Row) {
+        self.last_slot = self.last_slot.max(Some(row.through));
+        if row.through <= row.decided_at {
+            self.passed_through = self.passed_through.max(Some(row.through));
+        }
+        let twice = self.ledger.insert(row.slot, row);
+        assert!(twice.is_none(), "the model decides a slot once");
+    }
+
+    fn set_aside(&mut self, slots: &[Micros], reason: Reason, now: Micros) {
+        let (Some(first), Some(last)) = (slots.first(), slots.last()) else { return };
+        let (slot, through, count) = (*first, *last, slots.len() as u64);
+        let (decided_at, version) = (now, self.version);
+        let decision = Decision::Skipped;
+        self.record(Row { slot, through, count, decision, reason, job: None, decided_at, version });
+    }
+
+    fn sort_out(&self, mut due: Vec<Micros>, now: Micros) -> Sorted {
+        let latest = due.pop().expect("the first one is due");
+        let in_window = |slot: Micros, window: Option<i64>| window.is_none_or(|w| now - slot <= w * SECOND);
+        match self.definition.missed {
+            MissedRule::Skip(_) | MissedRule::Once(_) if !in_window(latest, self.definition.missed.window()) => {
+                due.push(latest);
+                Sorted { passed: due, reason: Reason::TooLate, chosen: Vec::new() }
+            }
+            MissedRule::Skip(_) | MissedRule::Once(_) => {
+                Sorted { passed: due, reason: Reason::Superseded, chosen: vec![latest] }
+            }
+            MissedRule::All(limit, window) => {
+                due.push(latest);
+                let (young, old): (Vec<_>, Vec<_>) = due.into_iter().partition(|slot| in_window(*slot, window));
+                let surplus = young.len().saturating_sub(limit);
+                let reason = if surplus > 0 { Reason::OverLimit } else { Reason::TooLate };
+                let passed = old.into_iter().chain(young[..surplus].iter().copied()).collect();
+                Sorted { passed, reason, chosen: young[surplus..].to_vec() }
+            }
+        }
+    }
+}
+
+impl MissedRule {
+    fn window(self) -> Option<i64> {
+        match self {
+            Self::Skip(window) => Some(window),
+            Self::Once(window) | Self::All(_, window) => window,
+        }
+    }
+}
+
+impl Model {
+    /// Stores a schedule; false when it has no slot ahead.
+    pub fn create_schedule(&mut self, definition: Definition) -> bool {
+        let mut schedule = Schedule {
+            definition,
+            created_at: self.now,
+            anchor: self.now / SECOND * SECOND,
+            version: 1,
+            deleted: false,
+            paused_at: None,
+            next: None,
+            last_slot: None,
+            passed_through: None,
+            last_enqueued: None,
+            last_job: None,
+            results: Results::default(),
+            ledger: BTreeMap::new(),
+        };
+        schedule.next = schedule.plan_from(self.now);
+        let planned = schedule.next.is_some();
+        if planned {
+            self.schedules.push(schedule);
+        }
+        planned
+    }
+
+    /// Replaces a definition; false when it is one instant that has passed.
+    pub fn update_schedule(&mut self, index: usize, definition: Definition) -> bool {
+        let now = self.now;
+        let old = &self.schedules[index];
+        let mut edited = old.clone();
+        let same_times = old.definition.beat == definition.beat && old.definition.ends_at == definition.ends_at;
+        let overdue: Vec<Micros> = match old.next {
+            Some(next) if !same_times && next <= now => old.passed_until(now),
+            _ => Vec::new(),
+        };
+        // What passed is told under the rules that were in force.
+        let reason = if old.paused_at.is_some() { Reason::Paused } else { Reason::Edited };
+        edited.set_aside(&overdue, reason, now);
+        edited.definition = definition;
+        edited.version += 1;
+        if !same_times {
+            edited.anchor = now / SECOND * SECOND;
+        }
+        if !same_times || edited.next.is_none() {
+            edited.next = edited.plan_from(now);
+        }
+        let single = matches!(edited.definition.beat, Beat::At(_));
+        if single && edited.next.is_none() {
+            return false;
+        }
+        self.schedules[index] = edited;
+        true
+    }
+
+    /// Stops a schedule.
+    pub fn pause_schedule(&mut self, index: usize) {
+        let now = self.now;
+        self.schedules[index].paused_at.get_or_insert(now);
+    }
+
+    /// Lets a schedule go on.
+    pub fn resume_schedule(&mut self, index: usize) {
+        let now = self.now;
+        let schedule = &mut self.schedules[index];
+        if schedule.paused_at.take().is_none() || schedule.next.is_some_and(|next| next > now) {
+            return;
+        }
+        let passed = schedule.passed_until(now);
+        schedule.set_aside(&passed, Reason::Paused, now);
+        schedule.next = schedule.plan_from(now);
+    }
+
+    /// Moves the next fire; false when that is refused.
+    pub fn reschedule(&mut self, index: usize, at: Micros) -> bool {
+        let now = self.now;
+        let schedule = &mut self.schedules[index];
+        let decided = Some(at) <= schedule.passed_through || schedule.ledger.contains_key(&at);
+        if schedule.paused_at.is_some() || at <= now || decided {
+            return false;
+        }
+        if schedule.next != Some(at) {
+            let jumped = schedule.passed_until(at - 1);
+            schedule.set_aside(&jumped, Reason::Rescheduled, now);
+        }
+        schedule.next = Some(at);
+        true
+    }
+
+    /// Makes a job by hand.
+    pub fn trigger_schedule(&mut self, index: usize, key: &str) -> usize {
+        let definition = &self.schedules[index].definition;
+        let key = definition.serial.then(|| key.to_owned());
+        let spec = Spec { key, trigger: Trigger::Manual, ..definition.job.clone() };
+        self.make_job(spec, Some(index), None, None)
+    }
+
+    /// Ends a schedule.
+    pub fn delete_schedule(&mut self, index: usize) {
+        self.schedules[index].deleted = true;
+        self.schedules[index].next = None;
+        for job in self.alive_of(index) {
+            if !matches!(self.jobs[job].place, Whereabouts::Running(_)) {
+                self.close_unstarted(job, ErrorCode::Cancelled);
+            }
+        }
+    }
+
+    /// The schedules that are due.
+    pub fn due_schedules(&self) -> Vec<usize> {
+        let is_due = |s: &Schedule| !s.deleted && s.paused_at.is_none() && s.next.is_some_and(|next| next <= self.now);
+        (0..self.schedules.len()).filter(|index| is_due(&self.schedules[*index])).collect()
+    }
+
+    /// Decides one due schedule; hands back the jobs that were made and how many slots did not run.
+    pub fn fire(&mut self, index: usize, key: &str) -> (Vec<usize>, u64) {
+        let now = self.now;
+        let schedule = &self.schedules[index];
+        let due = schedule.passed_until(now);
+        let latest = *due.last().expect("the first one is due");
+        let sorted = schedule.sort_out(due, now);
+        let mut not_run = sorted.passed.len() as u64;
+        if let (Some(first), Some(last)) = (sorted.passed.first(), sorted.passed.last()) {
+            let (slot, through, version) = (*first, *last, schedule.version);
+            let (decision, reason, count) = (Decision::Missed, sorted.reason, not_run);
+            let row = Row { slot, through, count, decision, reason, job: None, decided_at: now, version };
+            self.schedules[index].record(row);
+        }
+        let stands_for_others = not_run > 0 && matches!(self.schedules[index].definition.missed, MissedRule::Once(_));
+        let mut made = Vec::new();
+        for slot in sorted.chosen {
+            let on_time = !stands_for_others && slot == latest && self.is_on_time(index, slot);
+            let job = self.decide(index, slot, on_time, key);
+            not_run += u64::from(job.is_none());
+            made.extend(job);
+        }
+        let schedule = &mut self.schedules[index];
+        schedule.next = schedule.next_after(schedule.last_slot.map_or(latest, |last| last.max(latest)));
+        (made, not_run)
+    }
+
+    fn is_on_time(&self, index: usize, slot: Micros) -> bool {
+        let window = match self.schedules[index].definition.missed {
+            MissedRule::Skip(window) => window,
+            MissedRule::Once(_) | MissedRule::All(..) => 60,
+        };
+        self.now - slot <= window * SECOND
+    }
+
+    fn decide(&mut self, index: usize, slot: Micros, on_time: bool, key: &str) -> Option<usize> {
+        let (now, version) = (self.now, self.schedules[index].version);
+        let (decision, reason) = match self.refusal(index, slot) {
+            Some(reason) => (Decision::Skipped, reason),
+            None if on_time => (Decision::Fired, Reason::OnTime),
+            None => (Decision::Fired, Reason::Catchup),
+        };
+        let job = (decision == Decision::Fired).then(|| {
+            let trigger = if on_time { Trigger::Schedule } else { Trigger::Catchup };
+            self.make_slot_job(index, slot, trigger, key)
+        });
+        let schedule = &mut self.schedules[index];
+        if let Some(job) = job {
+            schedule.last_job = Some(job);
+            schedule.last_enqueued = Some(now);
+        }
+        schedule.record(Row { slot, through: slot, count: 1, decision, reason, job, decided_at: now, version });
+        job
+    }
+
+    fn refusal(&self, index: usize, slot: Micros) -> Option<Reason> {
+        let definition = &self.schedules[index].definition;
+        if let Some((other, within)) = definition.depends_on {
+            let success = self.schedules[other].results.success_at;
+            if success.is_none_or(|at| at < slot - within * SECOND) {
+                return Some(Reason::Dependency);
+            }
+        }
+        let alive = self.alive_of(index);
+        let waiting = alive.iter().filter(|job| !matches!(self.jobs[**job].place, Whereabouts::Running(_))).count();
+        let overlaps = match definition.overlap {
+            OverlapRule::Allow | OverlapRule::Replace => false,
+            OverlapRule::Forbid => !alive.is_empty(),
+            OverlapRule::QueueOne => waiting > 0,
+        };
+        if overlaps {
+            return Some(Reason::Overlap);
+        }
+        let too_many = definition.max_alive.is_some_and(|max| alive.len() >= max);
+        (too_many && definition.overlap != OverlapRule::Replace).then_some(Reason::MaxConcurrentRuns)
+    }
+
+    fn make_slot_job(&mut self, index: usize, slot: Micros, trigger: Trigger, key: &str) -> usize {
+        let definition = self.schedules[index].definition.clone();
+        if definition.overlap == OverlapRule::Replace {
+            for job in self.alive_of(index) {
+                match self.jobs[job].place {
+                    Whereabouts::Running(_) => self.request_cancel(job, ErrorCode::Replaced),
+                    _ => self.close_unstarted(job, ErrorCode::Replaced),
+                }
+            }
+        }
+        let one_by_one =
+            definition.serial || matches!(definition.overlap, OverlapRule::Replace | OverlapRule::QueueOne);
+        let spec = Spec { key: one_by_one.then(|| key.to_owned()), trigger, ..definition.job };
+        self.make_job(spec, Some(index), Some(slot), None)
+    }
+
+    fn alive_of(&self, index: usize) -> Vec<usize> {
+        let alive = |job: &Job| job.schedule == Some(index) && !matches!(job.place, Whereabouts::Closed(_));
+        (0..self.jobs.len()).filter(|job| alive(&self.jobs[*job])).collect()
+    }
+}

@@ -1,0 +1,97 @@
+//! Random histories: the model and a store go through the same steps, and everything that can be seen is compared.
+
+mod compare;
+mod drive;
+mod ops;
+
+use crate::harness::{Harness, block_on};
+use drive::Drive;
+use ops::{Op, op};
+use proptest::prelude::*;
+use proptest::test_runner::{Config, RngAlgorithm, TestError, TestRng, TestRunner};
+use std::fmt::Write as _;
+
+/// How many histories are tried unless `PUNCTUAL_MODEL_CASES` says otherwise.
+const CASES: u32 = 24;
+
+/// The longest history.
+const STEPS: usize = 120;
+
+/// What the histories follow from unless `PUNCTUAL_MODEL_SEED` says otherwise.
+const SEED: u64 = 2026;
+
+/// Makes one `#[test]` that compares the store of a harness with the model.
+///
+/// ```ignore
+/// punctual_testkit::model_test!(SqliteHarness::new());
+/// ```
+#[macro_export]
+macro_rules! model_test {
+    ($harness:expr) => {
+        #[test]
+        fn c16_the_store_agrees_with_the_model_after_every_step() {
+            $crate::property::assert_agrees_with_model(&$harness);
+        }
+    };
+}
+
+fn setting(name: &str, default: u64) -> u64 {
+    match std::env::var(name) {
+        Ok(text) => text.parse().unwrap_or_else(|_| panic!("{name} is a number, not `{text}`")),
+        Err(_) => default,
+    }
+}
+
+/// How much stack the histories need: values of many kinds are made in place, and nothing is optimised in tests.
+const STACK_BYTES: usize = 64 << 20;
+
+/// Drives a store and the model through random histories; panics with the seed and the shortest one that fails.
+pub fn assert_agrees_with_model(harness: &dyn Harness) {
+    let verdict = std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().stack_size(STACK_BYTES);
+        thread.spawn_scoped(scope, || try_histories(harness)).expect("a thread can be started").join()
+    });
+    match verdict {
+        Ok(Ok(())) => {}
+        Ok(Err(told)) => panic!("{told}"),
+        Err(panic) => std::panic::resume_unwind(panic),
+    }
+}
+
+fn try_histories(harness: &dyn Harness) -> Result<(), String> {
+    let seed = setting("PUNCTUAL_MODEL_SEED", SEED);
+    let cases = u32::try_from(setting("PUNCTUAL_MODEL_CASES", u64::from(CASES))).unwrap_or(u32::MAX);
+    let config = Config { cases, failure_persistence: None, max_shrink_iters: 400, ..Config::default() };
+    let mut bytes = [0; 32];
+    bytes[..8].copy_from_slice(&seed.to_be_bytes());
+    let mut runner = TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &bytes));
+    let histories = proptest::collection::vec(op(), 1..STEPS);
+    let result = runner.run(&histories, |history| play(harness, &history).map_err(TestCaseError::fail));
+    result.map_err(|error| match error {
+        TestError::Fail(reason, history) => told(seed, &reason.to_string(), &history),
+        TestError::Abort(reason) => format!("no history could be made: {reason}"),
+    })
+}
+
+/// Goes through one history; says what differed after which step.
+fn play(harness: &dyn Harness, history: &[Op]) -> Result<(), String> {
+    block_on(async {
+        let mut drive = Drive::new(harness.open().await);
+        for (number, op) in history.iter().enumerate() {
+            let step = async {
+                drive.step(op).await?;
+                drive.compare().await
+            };
+            step.await.map_err(|difference| format!("after step {number}: {difference}"))?;
+        }
+        Ok(())
+    })
+}
+
+fn told(seed: u64, reason: &str, history: &[Op]) -> String {
+    let mut text = format!("the store and the model part (PUNCTUAL_MODEL_SEED={seed}): {reason}\nthe history:\n");
+    for (number, op) in history.iter().enumerate() {
+        let _ = writeln!(text, "  {number}: {op:?}");
+    }
+    text
+}
