@@ -11,9 +11,7 @@ use crate::tx::{Patience, Tx, commit_failure};
 use punctual_core::id::{JobId, LeaseId, NodeId};
 use punctual_core::invalid::Invalid;
 use punctual_core::order::Place;
-use punctual_core::store::{
-    ClaimRequest, ClaimedJob, Heartbeat, Lease, NewNode, NodePulse, StoreError, StoreResult,
-};
+use punctual_core::store::{ClaimRequest, ClaimedJob, Heartbeat, Lease, NewNode, NodePulse, StoreError, StoreResult};
 use std::collections::{BTreeSet, HashMap};
 use tokio_postgres::Row;
 use uuid::Uuid;
@@ -44,10 +42,7 @@ async fn try_claim(shared: &Shared, request: &ClaimRequest) -> Work<Vec<ClaimedJ
     let steps = [
         Step::Word("BEGIN"),
         Step::Rows(sql::check_lease_for_claim, params![node, lease, CLAIMS]),
-        Step::Rows(
-            sql::claim_jobs,
-            params![shared.turned(), queues, types, node, lease, request.claim_id.0, limit],
-        ),
+        Step::Rows(sql::claim_jobs, params![shared.turned(), queues, types, node, lease, request.claim_id.0, limit]),
         Step::Word("COMMIT"),
     ];
     let session = shared.session().await?;
@@ -88,7 +83,8 @@ impl Tx<'_> {
     pub(crate) async fn register_node(&mut self, node: &NewNode) -> Work<Lease> {
         let node_id = NodeId::at(self.now, self.id_bits());
         let lease_id = LeaseId::from_random(*Uuid::new_v4().as_bytes());
-        let insert = "INSERT INTO punctual_internal.nodes (id, name, offers, started_at) VALUES ($1, $2, $3::text::json, $4)";
+        let insert =
+            "INSERT INTO punctual_internal.nodes (id, name, offers, started_at) VALUES ($1, $2, $3::text::json, $4)";
         let params = params![node_id.0, node.name.as_str(), document("offers", &node.offers)?, self.at()];
         self.execute(insert, params).await?;
         let lease = "INSERT INTO punctual_internal.leases (node_id, lease_id) VALUES ($1, $2)";
@@ -128,7 +124,8 @@ impl Tx<'_> {
             Step::Rows(sql::give_back, params![ids, lease.node_id.0, lease.lease_id.0]),
         ];
         let taken = self.pipeline(&steps).await?.pop().map(crate::session::Answer::rows).unwrap_or_default();
-        let mut taken: HashMap<JobId, Placing> = rows::collect(&taken, placing)?.into_iter().map(|p| (p.id, p)).collect();
+        let mut taken: HashMap<JobId, Placing> =
+            rows::collect(&taken, placing)?.into_iter().map(|p| (p.id, p)).collect();
         let places: Vec<Placing> = jobs.iter().filter_map(|id| taken.remove(id)).collect();
         let keys: BTreeSet<String> = places.iter().filter_map(|place| place.serial_key.clone()).collect();
         self.queue(&places).await?;

@@ -71,7 +71,8 @@ impl Failure {
     /// The statement itself was refused, for what is in it: a smaller batch may find the culprit.
     pub(crate) fn is_of_the_data(&self) -> bool {
         // Classes: 22 data exception, 23 integrity constraint, 54 program limit, P0 raised by a trigger.
-        let of_the_data = |state: &SqlState| ["22", "23", "54", "P0"].iter().any(|class| state.code().starts_with(class));
+        let of_the_data =
+            |state: &SqlState| ["22", "23", "54", "P0"].iter().any(|class| state.code().starts_with(class));
         self.state().is_some_and(of_the_data)
     }
 }

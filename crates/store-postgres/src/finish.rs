@@ -251,7 +251,8 @@ impl Tx<'_> {
         // The keys are those of the jobs that failed, and locked already.
         ends.keys.extend(serial_keys(wanted.iter().map(|(_, retry)| &retry.spec)));
         let made = self.make_jobs(&making, true).await?;
-        let insert = "INSERT INTO punctual_internal.retries (retry_of, job_id) SELECT * FROM unnest($1::uuid[], $2::uuid[])";
+        let insert =
+            "INSERT INTO punctual_internal.retries (retry_of, job_id) SELECT * FROM unnest($1::uuid[], $2::uuid[])";
         let of: Vec<Uuid> = wanted.iter().map(|(_, retry)| retry.retry_of.0).collect();
         self.execute(insert, params![of, made.iter().map(|id| id.0).collect::<Vec<_>>()]).await?;
         for ((at, _), id) in wanted.iter().zip(made) {
@@ -262,7 +263,8 @@ impl Tx<'_> {
 
     pub(crate) async fn add_artifacts(&mut self, lease: Lease, job: JobId, artifacts: &[Artifact]) -> Work<()> {
         // Locked, so that two reports of one run number their artifacts one after the other.
-        let mine = "SELECT 1 FROM punctual_internal.running WHERE job_id = $1 AND node_id = $2 AND lease_id = $3 FOR UPDATE";
+        let mine =
+            "SELECT 1 FROM punctual_internal.running WHERE job_id = $1 AND node_id = $2 AND lease_id = $3 FOR UPDATE";
         let held = self.one(mine, params![job.0, lease.node_id.0, lease.lease_id.0], rows::value::<i32>).await?;
         held.ok_or(StoreError::LostLease)?;
         let insert = "INSERT INTO punctual_internal.artifacts (job_id, number, name, location, size_bytes, sha256)

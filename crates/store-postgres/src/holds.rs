@@ -97,9 +97,7 @@ fn reservation(row: &Row) -> Result<Reservation, Unreadable> {
 }
 
 /// The active hold of a queue.
-pub(crate) async fn read_reservation(
-    shared: &Shared, session: &Session, queue: &str,
-) -> Work<Option<Reservation>> {
+pub(crate) async fn read_reservation(shared: &Shared, session: &Session, queue: &str) -> Work<Option<Reservation>> {
     let rows = session.rows(ACTIVE, &params![queue, shared.turned()]).await?;
     Ok(rows::collect(&rows, reservation)?.pop())
 }

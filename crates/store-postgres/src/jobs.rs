@@ -83,12 +83,14 @@ impl Tx<'_> {
             return Ok(Vec::new());
         }
         let now = Some(self.at());
-        let made = self.all(sql::make_jobs, make_jobs_params(jobs, now, place)?, |row| rows::Columns::of(row).id()).await?;
+        let made =
+            self.all(sql::make_jobs, make_jobs_params(jobs, now, place)?, |row| rows::Columns::of(row).id()).await?;
         if !made.is_empty() {
             return Ok(made);
         }
         self.execute(sql::make_lanes, make_lanes_params(jobs, now)).await?;
-        let made = self.all(sql::make_jobs, make_jobs_params(jobs, now, place)?, |row| rows::Columns::of(row).id()).await?;
+        let made =
+            self.all(sql::make_jobs, make_jobs_params(jobs, now, place)?, |row| rows::Columns::of(row).id()).await?;
         if made.is_empty() { Err(Failure::internal("a lane was not stored")) } else { Ok(made) }
     }
 
@@ -147,7 +149,8 @@ impl Tx<'_> {
 
     /// Makes a queue, if it is not there.
     pub(crate) async fn make_queue(&self, queue: &str) -> Work<()> {
-        let make = "INSERT INTO punctual_internal.queues (name, created_at) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING";
+        let make =
+            "INSERT INTO punctual_internal.queues (name, created_at) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING";
         self.execute(make, params![queue, self.at()]).await?;
         Ok(())
     }
@@ -213,9 +216,7 @@ pub(crate) fn closing_params<'a>(ended: &'a [Closing<'a>], now: SystemTime) -> P
     ]
 }
 
-pub(crate) fn make_jobs_params<'a>(
-    jobs: &'a [Making<'a>], now: Option<SystemTime>, place: bool,
-) -> Work<Params<'a>> {
+pub(crate) fn make_jobs_params<'a>(jobs: &'a [Making<'a>], now: Option<SystemTime>, place: bool) -> Work<Params<'a>> {
     let chains = || jobs.iter().map(|job| job.origin.chain.as_ref());
     let small = |number: u32| i32::try_from(number).unwrap_or(i32::MAX);
     let tags = |job: &Making<'_>| {

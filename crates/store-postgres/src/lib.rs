@@ -51,7 +51,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// How long a verb waits between two attempts to reach the database; afterwards the caller is told.
 const RECONNECT_AFTER: [Duration; 4] =
-    [Duration::from_millis(20), Duration::from_millis(100), Duration::from_millis(400), Duration::from_millis(1000)];
+    [Duration::from_millis(20), Duration::from_millis(100), Duration::from_millis(400), Duration::from_secs(1)];
 
 /// How a store is opened.
 #[derive(Debug, Clone)]
@@ -167,7 +167,6 @@ impl PostgresStore {
         let session = self.shared.session().await?;
         Ok(migrate::apply_roles(&session).await?)
     }
-
 }
 
 impl Shared {
@@ -208,7 +207,8 @@ impl Shared {
     /// Makes partitions before they are needed. What comes too late is caught by the DEFAULT partitions.
     pub(crate) fn look_after_partitions(&self, now: Timestamp) {
         let soon = now.saturating_add(self.partition_span).unwrap_or(Timestamp::MAX).as_microsecond();
-        if soon < self.partitions_until.load(Ordering::Relaxed) || self.making_partitions.swap(true, Ordering::Relaxed) {
+        if soon < self.partitions_until.load(Ordering::Relaxed) || self.making_partitions.swap(true, Ordering::Relaxed)
+        {
             return;
         }
         let Some(shared) = self.itself.upgrade() else { return };
@@ -274,5 +274,7 @@ async fn take(pool: &Pool) -> StoreResult<deadpool_postgres::Object> {
 
 /// Whether a connection that could not be made may succeed a little later. A wrong password or database will not.
 fn may_pass(error: &tokio_postgres::Error) -> bool {
-    error.as_db_error().is_none_or(|error| error.code().code().starts_with("57") || error.code().code().starts_with("53"))
+    error
+        .as_db_error()
+        .is_none_or(|error| error.code().code().starts_with("57") || error.code().code().starts_with("53"))
 }

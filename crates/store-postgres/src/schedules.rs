@@ -217,7 +217,8 @@ impl Tx<'_> {
         self.locked_to_end(id).await?;
         let delete = "UPDATE punctual_internal.schedules SET deleted_at = $2 WHERE id = $1";
         self.execute(delete, params![id.0, self.at()]).await?;
-        let stop = "UPDATE punctual_internal.schedule_state SET enabled = false, next_slot_at = NULL, next_run_at = NULL
+        let stop =
+            "UPDATE punctual_internal.schedule_state SET enabled = false, next_slot_at = NULL, next_run_at = NULL
                     WHERE schedule_id = $1";
         self.execute(stop, params![id.0]).await?;
         let keys: BTreeSet<String> = [id.to_string()].into();

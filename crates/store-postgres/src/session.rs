@@ -94,7 +94,8 @@ impl Session {
                 Step::Rows(sql, params) | Step::Count(sql, params) => self.prepared(sql, params).await?,
             });
         }
-        let flights = steps.iter().zip(&statements).map(|(step, statement)| self.send(step, statement.as_ref())).collect();
+        let flights =
+            steps.iter().zip(&statements).map(|(step, statement)| self.send(step, statement.as_ref())).collect();
         in_order(flights).await.into_iter().collect()
     }
 

@@ -5,3 +5,4 @@ mod harness;
 use harness::PostgresHarness;
 
 punctual_testkit::conformance!(PostgresHarness);
+punctual_testkit::model_test!(PostgresHarness);

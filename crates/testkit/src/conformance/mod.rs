@@ -1,7 +1,7 @@
 //! The conformance suite: one list of cases, each a fact about the port, run on every store.
 //!
 //! A case is `pub async fn <requirement>_<fact>(world: &mut World)` in one of the files beside this one, and stands
-//! in [`for_each_conformance_case`] once; a test below sees to it that none is forgotten. A case that concerns one
+//! in [`for_each_conformance_case`](crate::for_each_conformance_case) once; a test below sees to it that none is forgotten. A case that concerns one
 //! store only is marked there with the reason: `@sqlite_only("why") c01_…`.
 #![expect(missing_docs, reason = "the name of a case is its statement")]
 
@@ -9,6 +9,7 @@ pub mod bad_input;
 pub mod claims;
 pub mod durability;
 pub mod firing;
+pub mod gaps;
 pub mod history;
 pub mod missed;
 pub mod overlap;
@@ -243,6 +244,14 @@ macro_rules! for_each_conformance_case {
                 c12_empty_batches_and_limits_of_zero_do_nothing,
                 c12_the_largest_limits_are_survived,
                 d11_a_schedule_that_depends_on_nobody_is_survived,
+            }
+            gaps {
+                a04_a_slot_has_one_decision_whenever_it_is_made,
+                a06_a_key_is_held_while_its_job_runs_whatever_happens_to_the_rest,
+                d03_a_slot_given_up_ahead_of_its_time_stays_given_up,
+                a10_the_ledger_outlives_the_history,
+                c09_a_run_that_ended_is_not_overwritten_by_its_own_node,
+                c12_a_call_that_fails_half_way_leaves_nothing_behind,
             }
         }
     };

@@ -70,7 +70,8 @@ impl Drop for Database {
             crate::harness::block_on(async {
                 if let Ok((admin, connection)) = tokio_postgres::connect(&format!("{address}postgres"), NoTls).await {
                     tokio::spawn(connection);
-                    let _best_effort = admin.batch_execute(&format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)")).await;
+                    let _best_effort =
+                        admin.batch_execute(&format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)")).await;
                 }
             });
         });

@@ -44,13 +44,11 @@ pub(super) fn shared_address() -> &'static str {
     static ADDRESS: OnceLock<(String, Option<File>)> = OnceLock::new();
     let (address, _in_use) = ADDRESS.get_or_init(|| {
         let given = ["PUNCTUAL_TEST_POSTGRES", "DATABASE_URL"].iter().find_map(|name| std::env::var(name).ok());
-        match given.filter(|url| url.starts_with("postgres")) {
-            Some(url) => (without_database(&url), None),
-            None => {
-                let (address, users) = use_shared_server();
-                (address, Some(users))
-            }
+        if let Some(url) = given.filter(|url| url.starts_with("postgres")) {
+            return (without_database(&url), None);
         }
+        let (address, users) = use_shared_server();
+        (address, Some(users))
     });
     address
 }
@@ -63,6 +61,7 @@ fn without_database(url: &str) -> String {
 }
 
 /// Starts the shared server unless it runs, and holds on to it for as long as this process lives.
+#[expect(clippy::zombie_processes, reason = "the server outlives this process")]
 fn use_shared_server() -> (String, File) {
     let root = shared_root();
     std::fs::create_dir_all(&root).expect("a folder for the server can be made");
@@ -99,7 +98,8 @@ fn shared_root() -> PathBuf {
 fn fast_folder() -> PathBuf {
     let memory = Path::new("/dev/shm");
     let free = Command::new("df").args(["--output=avail", "-k"]).arg(memory).output();
-    let free = free.ok().and_then(|it| String::from_utf8(it.stdout).ok()?.split_whitespace().last()?.parse::<u64>().ok());
+    let free =
+        free.ok().and_then(|it| String::from_utf8(it.stdout).ok()?.split_whitespace().last()?.parse::<u64>().ok());
     if free.is_some_and(|kilobytes| kilobytes > 2 << 20) { memory.to_owned() } else { std::env::temp_dir() }
 }
 
@@ -294,7 +294,8 @@ pub(super) fn as_owner(owner: Option<(u32, u32)>, program: String) -> (String, V
     match owner {
         None => (program, Vec::new()),
         Some((uid, gid)) => {
-            let words = [format!("--reuid={uid}"), format!("--regid={gid}"), "--init-groups".into(), "--".into(), program];
+            let words =
+                [format!("--reuid={uid}"), format!("--regid={gid}"), "--init-groups".into(), "--".into(), program];
             ("setpriv".to_owned(), words.into())
         }
     }
