@@ -2,9 +2,12 @@
 
 use async_trait::async_trait;
 use jiff::SignedDuration;
-use punctual_core::store::{Clock, Store};
+use punctual_core::id::JobId;
+use punctual_core::run::ErrorCode;
+use punctual_core::store::{Clock, FinishResult, FinishedRun, NewNode, Store};
 use punctual_store_postgres::{PostgresOptions, PostgresStore};
 use punctual_testkit::postgres::{Database, PostgresFaults, PostgresPrompt};
+use punctual_testkit::prelude::WORK;
 use punctual_testkit::{Backing, Harness, StoreKind, VirtualClock, World};
 use std::sync::Arc;
 
@@ -52,5 +55,56 @@ impl Backing for Data {
     async fn open(&self, clock: Arc<dyn Clock>) -> Arc<dyn Store> {
         let store = PostgresStore::connect(&self.database.url(), options(clock)).await;
         Arc::new(store.expect("the database can be opened"))
+    }
+}
+
+/// A store on a fresh database, for tests of PostgreSQL alone.
+pub struct Own {
+    /// The time, turned by hand.
+    pub clock: Arc<VirtualClock>,
+    /// The database.
+    pub database: Database,
+    /// The store on it.
+    pub store: PostgresStore,
+}
+
+impl Own {
+    /// A fresh database, and a store on it that was opened with some options changed.
+    pub async fn with(change: impl FnOnce(&mut PostgresOptions)) -> Self {
+        let clock = Arc::new(VirtualClock::new());
+        let database = fresh_database().await;
+        let mut options = options(clock.clone());
+        change(&mut options);
+        let store = PostgresStore::connect(&database.url(), options).await.expect("the database can be opened");
+        Self { clock, database, store }
+    }
+
+    /// A number that the database says.
+    pub async fn number(&self, sql: &str) -> i64 {
+        let client = self.database.connect().await;
+        client.query_one(sql, &[]).await.unwrap_or_else(|error| panic!("{sql}: {error:?}")).get(0)
+    }
+}
+
+/// A node that can run what tests make.
+pub fn node(name: &str) -> NewNode {
+    NewNode { name: name.to_owned(), offers: vec![WORK.to_owned()] }
+}
+
+/// The report of a run that did its work.
+pub fn done(id: JobId) -> FinishedRun {
+    FinishedRun::completed(id)
+}
+
+/// The report of a run that did not.
+pub fn broken(id: JobId) -> FinishedRun {
+    FinishedRun::failed(id, ErrorCode::TargetError, "it broke")
+}
+
+/// The retry that an answer names.
+pub fn retry_of(result: &FinishResult) -> JobId {
+    match result {
+        FinishResult::Closed { retry: Some(id) } => *id,
+        other => panic!("expected a retry, got {other:?}"),
     }
 }

@@ -1,6 +1,13 @@
-//! The PostgreSQL store against the conformance suite, and what is true of PostgreSQL alone.
+//! The PostgreSQL store against the conformance suite and the model, and what is true of PostgreSQL alone.
 
+mod clocks;
+mod contention;
+mod faults;
 mod harness;
+mod partitions;
+mod plans;
+mod pooler;
+mod schema;
 
 use harness::PostgresHarness;
 
