@@ -4,7 +4,7 @@
 -- from the batch's own last success.
 INSERT INTO punctual_internal.schedule_results AS r (schedule_id, last_run_at, last_outcome, last_success_at,
                                                      consecutive_failures)
-SELECT w.schedule_id, $1, w.outcome, CASE WHEN w.fresh THEN $1 END, w.failures
+SELECT w.schedule_id, $1::timestamptz, w.outcome, CASE WHEN w.fresh THEN $1::timestamptz END, w.failures
 FROM unnest($2::uuid[], $3::text[], $4::boolean[], $5::bigint[]) AS w (schedule_id, outcome, fresh, failures)
 ORDER BY w.schedule_id
 ON CONFLICT (schedule_id) DO UPDATE SET

@@ -46,6 +46,11 @@ use uuid::Uuid;
 /// Where nodes tell each other that there is something to do.
 pub(crate) const CHANNEL: &str = "punctual_wake";
 
+/// Plans are short: compiling them to machine code takes longer than running them. And they are kept: one that was made
+/// while a queue was empty, and reads all of it, would still be used when it is full. A pooler refuses such settings,
+/// but behind one nothing is kept, either.
+const SETTINGS: &str = "-c jit=off -c enable_seqscan=off";
+
 /// How long a verb waits for a free connection.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -248,8 +253,7 @@ impl Drop for Shared {
 fn pool(address: &Address, size: usize, named: bool) -> StoreResult<Pool> {
     let mut config = address.config.clone();
     if named && config.get_options().is_none() {
-        // Plans are short; compiling them to machine code takes longer than running them. A pooler would refuse it.
-        config.options("-c jit=off");
+        config.options(SETTINGS);
     }
     let connector = tls::connector(address.trust, address.root_cert.as_deref())?;
     let manager = ManagerConfig { recycling_method: RecyclingMethod::Fast };

@@ -4,13 +4,18 @@ use crate::params::Params;
 use deadpool_postgres::Object;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
+use tokio_postgres::error::{DbError, Severity};
 use tokio_postgres::{Error, Row, Statement};
 
 /// A connection taken from the pool.
 #[derive(Debug)]
 pub(crate) struct Session {
-    client: Object,
+    // `None` only when it is being dropped.
+    client: Option<Object>,
+    /// Whether the connection is not to be used again.
+    spent: AtomicBool,
     /// Whether statements are prepared under a name. Behind a pooler in transaction mode they cannot be: the next
     /// transaction may be on another connection, which has never heard of the name.
     named: bool,
@@ -62,24 +67,24 @@ impl Answer {
 
 impl Session {
     pub(crate) fn new(client: Object, named: bool) -> Self {
-        Self { client, named }
+        Self { client: Some(client), spent: AtomicBool::new(false), named }
     }
 
     /// Runs a query.
     pub(crate) async fn rows(&self, sql: &str, params: &Params<'_>) -> Result<Vec<Row>, Error> {
-        let statement = self.prepared(sql, params).await?;
-        self.run_rows(sql, statement.as_ref(), params).await
+        let statement = self.noted(self.prepared(sql, params).await)?;
+        self.noted(self.run_rows(sql, statement.as_ref(), params).await)
     }
 
     /// Runs a statement; says how many rows it changed.
     pub(crate) async fn count(&self, sql: &str, params: &Params<'_>) -> Result<u64, Error> {
-        let statement = self.prepared(sql, params).await?;
-        self.run_count(sql, statement.as_ref(), params).await
+        let statement = self.noted(self.prepared(sql, params).await)?;
+        self.noted(self.run_count(sql, statement.as_ref(), params).await)
     }
 
     /// Runs a word such as COMMIT, or a script.
     pub(crate) async fn word(&self, word: &str) -> Result<(), Error> {
-        self.client.batch_execute(word).await
+        self.noted(self.client().batch_execute(word).await)
     }
 
     /// Sends several statements at once, in order, and waits for all answers: one round trip. The first error in
@@ -91,17 +96,17 @@ impl Session {
         for step in steps {
             statements.push(match step {
                 Step::Word(_) => None,
-                Step::Rows(sql, params) | Step::Count(sql, params) => self.prepared(sql, params).await?,
+                Step::Rows(sql, params) | Step::Count(sql, params) => self.noted(self.prepared(sql, params).await)?,
             });
         }
         let flights =
             steps.iter().zip(&statements).map(|(step, statement)| self.send(step, statement.as_ref())).collect();
-        in_order(flights).await.into_iter().collect()
+        self.noted(in_order(flights).await.into_iter().collect())
     }
 
     fn send<'s>(&'s self, step: &'s Step<'_>, statement: Option<&'s Statement>) -> Flight<'s> {
         match step {
-            Step::Word(word) => Box::pin(async move { self.client.batch_execute(word).await.map(|()| Answer::Done) }),
+            Step::Word(word) => Box::pin(async move { self.client().batch_execute(word).await.map(|()| Answer::Done) }),
             Step::Rows(sql, params) => {
                 Box::pin(async move { self.run_rows(sql, statement, params).await.map(Answer::Rows) })
             }
@@ -112,26 +117,50 @@ impl Session {
     }
 
     async fn prepared(&self, sql: &str, params: &Params<'_>) -> Result<Option<Statement>, Error> {
-        if self.named { self.client.prepare_typed_cached(sql, &params.types()).await.map(Some) } else { Ok(None) }
+        if self.named { self.client().prepare_typed_cached(sql, &params.types()).await.map(Some) } else { Ok(None) }
     }
 
     async fn run_rows(&self, sql: &str, named: Option<&Statement>, params: &Params<'_>) -> Result<Vec<Row>, Error> {
         match named {
-            Some(statement) => self.client.query(statement, &params.values()).await,
-            None => self.client.query_typed(sql, &params.typed()).await,
+            Some(statement) => self.client().query(statement, &params.values()).await,
+            None => self.client().query_typed(sql, &params.typed()).await,
         }
     }
 
     async fn run_count(&self, sql: &str, named: Option<&Statement>, params: &Params<'_>) -> Result<u64, Error> {
         match named {
-            Some(statement) => self.client.execute(statement, &params.values()).await,
-            None => self.client.execute_typed(sql, &params.typed()).await,
+            Some(statement) => self.client().execute(statement, &params.values()).await,
+            None => self.client().execute_typed(sql, &params.typed()).await,
         }
+    }
+
+    fn client(&self) -> &Object {
+        self.client.as_ref().expect("the connection is there until the session is dropped")
+    }
+
+    /// Looks at an answer: a connection that broke, or that the server is about to close, is not used again. The pool
+    /// alone would notice it too late.
+    fn noted<T>(&self, answer: Result<T, Error>) -> Result<T, Error> {
+        if let Err(error) = &answer {
+            let fatal = |error: &DbError| matches!(error.parsed_severity(), Some(Severity::Fatal | Severity::Panic));
+            if error.as_db_error().is_none_or(fatal) {
+                self.spent.store(true, Ordering::Relaxed);
+            }
+        }
+        answer
     }
 
     /// Gives the connection up for good: whatever it was in the middle of ends with it.
     pub(crate) fn discard(self) {
-        drop(Object::take(self.client));
+        self.spent.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        if self.spent.load(Ordering::Relaxed) {
+            drop(self.client.take().map(Object::take));
+        }
     }
 }
 

@@ -47,6 +47,7 @@ const MAY_SORT: &[&str] = &[
     "heartbeat",
     "live_jobs",
     "lock_serial_keys",
+    "next_due",
     "lock_serial_keys_of_running",
     "schedules_page",
     "schedule_jobs_page",
@@ -55,19 +56,20 @@ const MAY_SORT: &[&str] = &[
 /// Tables that are small by nature.
 const SMALL: &[&str] = &["lanes", "queues", "reservations", "leases", "nodes"];
 
-/// A hundred thousand of everything that grows.
+/// Thirty thousand of everything that grows.
 const FILL: &str = "
     INSERT INTO punctual_internal.queues (name, created_at) SELECT 'q' || i, now() FROM generate_series(1, 3) AS i;
     INSERT INTO punctual_internal.lanes (queue, job_type) SELECT 'q' || i, 'task:work' FROM generate_series(1, 3) AS i;
     CREATE TEMP TABLE n AS SELECT i, (lpad(to_hex(1772323200000 + i * 1000), 12, '0') || '70008000'
-      || lpad(to_hex(i), 12, '0'))::uuid AS id, '2026-03-01'::timestamptz + i * interval '1 second' AS at
-      FROM generate_series(1, 100000) AS i;
+      || lpad(to_hex(i), 12, '0'))::uuid AS id, '2026-03-01'::timestamptz + i * interval '1 second' AS at,
+      ('00000000-0000-0000-0000-' || lpad((i % 100)::text, 12, '0'))::uuid AS busy
+      FROM generate_series(1, 30000) AS i;
     INSERT INTO punctual_internal.schedules (id, name, cron, target, seed, anchor_at, created_at, updated_at)
       SELECT id, 's' || i, '* * * * *', '{}', 's', at, at, at FROM n;
     INSERT INTO punctual_internal.schedule_state (schedule_id, next_slot_at, next_run_at) SELECT id, at, at FROM n;
     INSERT INTO punctual_internal.schedule_results (schedule_id) SELECT id FROM n;
     INSERT INTO punctual_internal.jobs (id, created_at, lane_id, priority, target, input, retry, trigger, schedule_id)
-      SELECT id, at, 1 + i % 3, 0, '{}', '{}', '{}', 'api', id FROM n;
+      SELECT id, at, 1 + i % 3, 0, '{}', '{}', '{}', 'api', busy FROM n;
     INSERT INTO punctual_internal.runs (job_id, finished_at, final, outcome) SELECT id, at, true, 'completed' FROM n;
     INSERT INTO punctual_internal.queue (job_id, lane_id, priority, ready, position, created_at, queued_at, serial_key)
       SELECT id, 1 + i % 3, 0, i % 10 > 0, i, at, at, CASE WHEN i % 10 = 0 THEN 'k' || i END FROM n;
@@ -79,7 +81,7 @@ const FILL: &str = "
     INSERT INTO punctual_internal.schedule_live (schedule_id, job_id) SELECT id, id FROM n;
     INSERT INTO punctual_internal.slots (schedule_id, slot_at, through, count, decided_at, late_ms, schedule_version,
                                          decision, reason)
-      SELECT id, at, at, 1, at, 0, 1, 'skipped', 'paused' FROM n;
+      SELECT busy, at, at, 1, at, 0, 1, 'skipped', 'paused' FROM n;
     ANALYZE;
     SET plan_cache_mode = force_generic_plan;
     SET jit = off;
@@ -99,7 +101,14 @@ async fn plan(client: &Client, name: &str, params: usize) -> String {
 fn scans_all(line: &str) -> bool {
     let Some((_, table)) = line.split_once("Seq Scan on ") else { return false };
     let table = table.split_whitespace().next().unwrap_or_default();
-    !SMALL.contains(&table)
+    // What costs nothing is a partition that the test left empty.
+    !SMALL.contains(&table) && !line.contains("(cost=0.00..0.00 ")
+}
+
+/// Whether a line of a plan sorts; merging what is sorted already does not.
+fn sorts(line: &str) -> bool {
+    let step = line.trim_start_matches([' ', '-', '>']);
+    step.starts_with("Sort ") || step.starts_with("Incremental Sort ")
 }
 
 #[test]
@@ -111,21 +120,13 @@ fn e08_no_hot_statement_scans_a_table_or_sorts() {
         let mut costly = Vec::new();
         for (name, params) in HOT {
             let plan = plan(&client, name, *params).await;
-            let sorts = plan.contains("Sort Key") && !MAY_SORT.contains(name);
+            let sorts = plan.lines().any(sorts) && !MAY_SORT.contains(name);
             if sorts || plan.lines().any(scans_all) {
                 costly.push(format!("{name}:\n{plan}"));
             }
         }
         assert!(costly.is_empty(), "{}", costly.join("\n\n"));
-    });
-}
-
-#[test]
-fn e08_the_due_queries_use_the_indexes_made_for_them() {
-    block_on(async {
-        let own = Own::with(|_| {}).await;
-        let client = own.database.connect().await;
-        client.batch_execute(FILL).await.unwrap();
+        // And the indexes are those that were made for them.
         for (name, params, index) in [
             ("due_schedules", 2, "schedule_state_due"),
             ("unplanned_schedules", 1, "schedule_state_unplanned"),
