@@ -138,7 +138,7 @@ struct Life {
 
 /// What the heartbeat's task has to tell.
 enum Beat {
-    Answer(Heartbeat),
+    Answer { beat: Heartbeat, sent_at: Duration },
     Lost,
 }
 
@@ -158,7 +158,7 @@ impl Life {
         loops.spawn(keep_lease(Arc::clone(&store), lease, running.clone(), options.heartbeat, uptime, tell));
         loops.spawn(fire_on_time(Arc::clone(&store), lease, options.sweep, draining.subscribe()));
         loops.spawn(watch_others(Arc::clone(&store), options.clone(), uptime));
-        let desk = Desk::new(Arc::clone(&store), lease.lease, executors.clone(), options.desk.clone(), running);
+        let desk = Desk::new(Arc::clone(&store), lease.lease, executors.clone(), options.desk.clone(), uptime, running);
         Self { desk, loops, beats, changes: store.changes(), options: options.clone(), draining, lease, store }
     }
 
@@ -191,8 +191,8 @@ impl Life {
 
     async fn hear(&mut self, beat: Option<Beat>) -> Result<(), End> {
         match beat {
-            Some(Beat::Answer(beat)) => {
-                let strays = self.desk.hear(&beat);
+            Some(Beat::Answer { beat, sent_at }) => {
+                let strays = self.desk.hear(&beat, sent_at);
                 if !strays.is_empty() {
                     tracing::warn!(jobs = strays.len(), "giving back jobs whose claim was never answered");
                     if let Err(error) = self.desk.give_back(strays).await {
@@ -276,7 +276,7 @@ async fn keep_lease(
         };
         let over = match beat {
             // A desk that is busy hears the next one; the renewal must not wait for it.
-            Ok(beat) => matches!(tell.try_send(Beat::Answer(beat)), Err(TrySendError::Closed(_))),
+            Ok(beat) => matches!(tell.try_send(Beat::Answer { beat, sent_at }), Err(TrySendError::Closed(_))),
             Err(error) if HeldLease::is_over(&error) => true,
             Err(error) => {
                 tracing::warn!("failed to renew the lease: {error}");
