@@ -4,6 +4,7 @@ use crate::clock::Uptime;
 use crate::dispatch::{Desk, DeskOptions, RunningSet};
 use crate::fire::{self, FireOptions};
 use crate::lease::HeldLease;
+use crate::reconcile;
 use crate::recover::{Observer, recover_once};
 use crate::work::Executors;
 use punctual_core::execute::StopReason;
@@ -34,6 +35,8 @@ pub struct NodeOptions {
     pub lease: Duration,
     /// The longest sleep of the firing loop, and the pause between two looks for lost nodes.
     pub sweep: Duration,
+    /// How often all plans are looked through.
+    pub reconcile: Duration,
     /// How often an idle node looks for work that it was not told of.
     pub poll: Duration,
     /// How long running jobs may go on after the shutdown has come (C08).
@@ -48,6 +51,7 @@ impl Default for NodeOptions {
             heartbeat: Duration::from_secs(1),
             lease: Duration::from_secs(15),
             sweep: Duration::from_secs(30),
+            reconcile: Duration::from_secs(300),
             poll: Duration::from_millis(500),
             shutdown_grace: Duration::from_secs(30),
         }
@@ -157,6 +161,8 @@ impl Life {
         let mut loops = tokio::task::JoinSet::new();
         loops.spawn(keep_lease(Arc::clone(&store), lease, running.clone(), options.heartbeat, uptime, tell));
         loops.spawn(fire_on_time(Arc::clone(&store), lease, options.sweep, draining.subscribe()));
+        let (plans, every) = (Arc::clone(&store), options.reconcile);
+        loops.spawn(async move { reconcile::run(&*plans, every).await });
         loops.spawn(watch_others(Arc::clone(&store), options.clone(), uptime));
         let desk = Desk::new(Arc::clone(&store), lease.lease, executors.clone(), options.desk.clone(), uptime, running);
         Self { desk, loops, beats, changes: store.changes(), options: options.clone(), draining, lease, store }
