@@ -108,6 +108,13 @@ mod tests {
     }
 
     #[test]
+    fn c04_an_interruption_is_not_charged_as_a_failure() {
+        let now = Timestamp::from_second(1010).unwrap();
+        let link = retry_after(&job(), ErrorCode::NodeLost, now, 0).unwrap().origin.chain.unwrap();
+        assert_eq!((link.attempt, link.failures, link.interruptions), (2, 0, 1));
+    }
+
+    #[test]
     fn a20_a_failed_run_always_has_a_code_and_a_completed_one_never() {
         let id = job().id;
         let untold = FinishedRun { error_code: None, ..FinishedRun::failed(id, ErrorCode::Timeout, "") };

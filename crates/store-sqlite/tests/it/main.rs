@@ -2,6 +2,7 @@
 
 mod file;
 mod harness;
+mod ledger;
 mod plans;
 
 use harness::SqliteHarness;

@@ -9,6 +9,7 @@ pub mod bad_input;
 pub mod claims;
 pub mod durability;
 pub mod firing;
+pub mod gaps;
 pub mod history;
 pub mod missed;
 pub mod overlap;
@@ -244,6 +245,14 @@ macro_rules! for_each_conformance_case {
                 c12_empty_batches_and_limits_of_zero_do_nothing,
                 c12_the_largest_limits_are_survived,
                 d11_a_schedule_that_depends_on_nobody_is_survived,
+            }
+            gaps {
+                a04_a_slot_has_one_decision_whenever_it_is_made,
+                a06_a_key_is_held_while_its_job_runs_whatever_happens_to_the_rest,
+                d03_a_slot_given_up_ahead_of_its_time_stays_given_up,
+                a10_the_ledger_outlives_the_history,
+                c09_a_run_that_ended_is_not_overwritten_by_its_own_node,
+                c12_a_call_that_fails_half_way_leaves_nothing_behind,
             }
         }
     };

@@ -1,0 +1,73 @@
+//! The statements and savepoints behind firing, each without the rules that stand before it.
+
+use jiff::Timestamp;
+use punctual_core::name::Name;
+use punctual_core::schedule::ScheduleDefinition;
+use punctual_core::store::Store;
+use punctual_core::target::Target;
+use punctual_core::timing::TimingSpec;
+use punctual_store_sqlite::{SqliteOptions, SqliteStore, sql};
+use punctual_testkit::VirtualClock;
+use rusqlite::{Connection, params};
+use std::path::Path;
+use std::sync::Arc;
+
+fn world(folder: &Path) -> (SqliteStore, Arc<VirtualClock>, Connection) {
+    let (path, clock) = (folder.join("ledger.db"), Arc::new(VirtualClock::new()));
+    let options = SqliteOptions { clock: clock.clone(), ..SqliteOptions::default() };
+    (SqliteStore::open(&path, options).unwrap(), clock, Connection::open(&path).unwrap())
+}
+
+fn minutely(name: &str) -> ScheduleDefinition {
+    let timing = TimingSpec::cron("* * * * *", "UTC");
+    ScheduleDefinition::new(Name::new(name).unwrap(), timing, Target::command(["true"]))
+}
+
+fn insert_slot(connection: &Connection, schedule: &[u8; 16], slot_at: Timestamp) -> usize {
+    let (_, statement) = sql::ALL.iter().find(|(name, _)| *name == "insert_slot").unwrap();
+    let at = slot_at.as_microsecond();
+    let no_id = None::<[u8; 16]>;
+    connection.execute(statement, params![schedule, at, at, 1, "skipped", "edited", no_id, at, no_id, 0, 1]).unwrap()
+}
+
+/// `Schedule::fire` never asks for such a slot; the ledger must not rely on that.
+#[tokio::test]
+async fn a04_the_ledger_takes_no_slot_at_or_below_the_watermark() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, clock, connection) = world(folder.path());
+    let schedule = store.create_schedule(minutely("pruned")).await.unwrap();
+    let first = schedule.state.next_slot_at.unwrap();
+    clock.set(first);
+    assert_eq!(store.fire_due(None, 10).await.unwrap().jobs.len(), 1);
+    connection.execute("UPDATE punctual_retention SET before = ?1", [i64::MAX]).unwrap();
+    assert_eq!(connection.execute("DELETE FROM punctual_slots", []).unwrap(), 1);
+
+    let (id, minute) = (schedule.id.as_bytes(), jiff::SignedDuration::from_mins(1));
+    assert_eq!(insert_slot(&connection, id, first - minute), 0);
+    assert_eq!(insert_slot(&connection, id, first), 0);
+    assert_eq!(insert_slot(&connection, id, first + minute), 1);
+    assert_eq!(insert_slot(&connection, id, first + minute), 0);
+}
+
+#[tokio::test]
+async fn e02_a_firing_that_fails_half_way_leaves_nothing_behind_and_holds_up_nobody() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, clock, connection) = world(folder.path());
+    let broken = store.create_schedule(minutely("a broken")).await.unwrap();
+    let sound = store.create_schedule(minutely("b sound")).await.unwrap();
+    // The queue is the last thing a firing writes, after the ledger and the job.
+    let refuse = format!(
+        "CREATE TRIGGER broken BEFORE INSERT ON punctual_queue WHEN NEW.schedule_id = X'{}'
+         BEGIN SELECT raise(ABORT, 'no room here'); END",
+        broken.id.0.simple()
+    );
+    connection.execute_batch(&refuse).unwrap();
+    clock.set(broken.state.next_slot_at.unwrap());
+    let fired = store.fire_due(None, 10).await.unwrap();
+    assert_eq!((fired.jobs.len(), fired.problems), (1, 1));
+    assert_eq!(store.slots(broken.id, None, 10).await.unwrap(), []);
+    assert_eq!(store.schedule_jobs(broken.id, None, 10).await.unwrap(), []);
+    assert_eq!(store.slots(sound.id, None, 10).await.unwrap().len(), 1);
+    let problem = store.schedule(&broken.id.into()).await.unwrap().unwrap().state.problem.unwrap();
+    assert!(problem.contains("no room here"), "{problem}");
+}

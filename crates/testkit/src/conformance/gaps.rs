@@ -1,0 +1,111 @@
+//! Facts that only a mutant had shown to be missing: rules that stand behind another rule, each seen by itself.
+
+use crate::prelude::*;
+use punctual_core::job::NewJob;
+use punctual_core::order::Move;
+use punctual_core::run::{ErrorCode, Outcome};
+use punctual_core::slot::{Decision, Reason};
+use punctual_core::store::{FinishedRun, Pruned, Retention, StoreError};
+
+pub async fn a04_a_slot_has_one_decision_whenever_it_is_made(world: &mut World) {
+    let schedule = world.create(minutely("decided")).await;
+    let (id, slot_at) = (world.raw.uuid_literal(schedule.id.0), world.raw.time_literal(clock_time("00:01:00")));
+    let columns = "schedule_id, slot_at, through, count, decision, reason, decided_at, late_ms, schedule_version";
+    let decided = |at: &str| {
+        let decided_at = world.raw.time_literal(clock_time(at));
+        let row = format!("{id}, {slot_at}, {slot_at}, 1, 'skipped', 'edited', {decided_at}, 0, 1");
+        format!("INSERT INTO {{slots}} ({columns}) VALUES ({row})")
+    };
+    assert_eq!(world.tamper(&decided("00:00:30")).await, Ok(1));
+    world.assert_database_refuses(&decided("00:00:40")).await;
+    world.set_time("00:01:07");
+    assert_eq!(world.fire().await.jobs, [], "it was decided by another, at another time");
+    assert_eq!(world.ledger(schedule.id).await, [slot("00:01:00", Decision::Skipped, Reason::Edited)]);
+}
+
+pub async fn a06_a_key_is_held_while_its_job_runs_whatever_happens_to_the_rest(world: &mut World) {
+    let made = world.enqueue_all(vec![serial_job("k"), serial_job("k"), serial_job("k"), serial_job("k")]).await;
+    let lease = world.node("a").await;
+    assert_eq!(world.claim(lease, ALL).await, [made[0]]);
+    let late = world.enqueue(serial_job("k")).await;
+    let urgent = world.enqueue(NewJob { priority: 9, ..serial_job("k") }).await;
+    world.store().move_job_if_queued(made[3], Move::ToFront).await.expect("it is moved");
+    world.store().cancel_job(made[1]).await.expect("it is cancelled");
+    let edited = world.store().edit_job_if_queued(urgent, json("[1]")).await.expect("it is replaced");
+    let held = [edited, made[3], made[2], late].map(|id| (id, false));
+    assert_eq!(world.readiness().await, held, "the key is taken");
+    let other = world.enqueue(job()).await;
+    assert_eq!(world.claim(lease, ALL).await, [other]);
+    world.complete(lease, made[0]).await;
+    assert_eq!(world.claim(lease, ALL).await, [edited], "and free when its job has ended");
+}
+
+pub async fn d03_a_slot_given_up_ahead_of_its_time_stays_given_up(world: &mut World) {
+    let schedule = world.create(hourly("moved")).await;
+    world.store().reschedule(schedule.id, clock_time("00:10:00")).await.expect("it is moved");
+    world.set_time("00:10:00");
+    world.fire_one().await;
+    let state = world.schedule(schedule.id).await.state;
+    assert_eq!(state.last_slot_at, Some(clock_time("01:00:00")), "the latest decided slot, not the latest fired one");
+    assert_eq!(state.fired_through, Some(clock_time("00:10:00")));
+    let found = world.store().reconcile_schedules(None, ALL).await.expect("reconciling succeeds");
+    assert_eq!(found.replanned, 0, "the plan is sound");
+    world.set_time("01:30:00");
+    let retention = Retention { runs_before: clock_time("00:00:00"), slots_before: clock_time("01:20:00"), limit: ALL };
+    assert_eq!(world.store().prune_history(retention).await, Ok(Pruned { jobs: 0, slots: 1 }));
+    let given_up = slot("01:00:00", Decision::Skipped, Reason::Rescheduled);
+    assert_eq!(world.ledger(schedule.id).await, [given_up], "above the watermark the row itself is the proof");
+    assert_eq!(world.fire().await.jobs, []);
+    world.set_time("02:00:00");
+    world.fire_one().await;
+}
+
+pub async fn a10_the_ledger_outlives_the_history(world: &mut World) {
+    let schedule = world.create(minutely("remembered")).await;
+    let lease = world.node("a").await;
+    world.set_time("00:01:00");
+    let job = world.fire_one().await;
+    world.claim_one(lease).await;
+    world.complete(lease, job).await;
+    world.set_time("00:01:30");
+    let rows = world.slot_rows(schedule.id).await;
+    let retention = Retention { runs_before: clock_time("00:01:30"), slots_before: clock_time("00:01:00"), limit: ALL };
+    assert_eq!(world.store().prune_history(retention).await, Ok(Pruned { jobs: 1, slots: 0 }));
+    assert_eq!(world.store().job(job).await, Ok(None));
+    assert_eq!(world.slot_rows(schedule.id).await, rows, "each ledger has a horizon of its own");
+    let retention = Retention { runs_before: clock_time("00:01:00"), slots_before: clock_time("00:01:30"), limit: ALL };
+    assert_eq!(world.store().prune_history(retention).await, Ok(Pruned { jobs: 0, slots: 1 }));
+    assert!(world.ledger(schedule.id).await.is_empty());
+}
+
+pub async fn c09_a_run_that_ended_is_not_overwritten_by_its_own_node(world: &mut World) {
+    let id = world.enqueue(job()).await;
+    let lease = world.node("a").await;
+    world.claim_one(lease).await;
+    // As a restored backup may hold it: the run has ended, and its node has not heard of it.
+    let (job_id, at) = (world.raw.uuid_literal(id.0), world.raw.time_literal(clock_time("00:00:00")));
+    let insert = "INSERT INTO {runs} (job_id, finished_at, outcome, final) VALUES";
+    assert_eq!(world.tamper(&format!("{insert} ({job_id}, {at}, 'completed', TRUE)")).await, Ok(1));
+    world.pass(secs(5));
+    let late = FinishedRun::failed(id, ErrorCode::TargetError, "too late");
+    // Refused or ignored, both are right; what must not happen is another record or a retry.
+    let _answer = world.store().finish_runs_if_leased(lease, vec![late]).await;
+    let outcome =
+        format!("SELECT COUNT(*) FROM {{runs}} WHERE job_id = {job_id} AND outcome = '{}'", Outcome::Completed);
+    assert_eq!(world.count(&outcome).await, 1);
+    assert_eq!(world.count("SELECT COUNT(*) FROM {runs}").await, 1);
+    assert_eq!(world.count("SELECT COUNT(*) FROM {jobs}").await, 1);
+}
+
+pub async fn c12_a_call_that_fails_half_way_leaves_nothing_behind(world: &mut World) {
+    world.create(minutely("taken")).await;
+    let schedule = world.create(minutely("renamed")).await;
+    let before = world.snapshot(&[]).await;
+    // The version is put aside before the name turns out to be taken.
+    let refused = world.store().update_schedule_if_version(schedule.id, 1, hourly("taken")).await;
+    assert!(matches!(refused, Err(StoreError::NameTaken { .. })), "{refused:?}");
+    assert_eq!(world.count("SELECT COUNT(*) FROM {schedule_versions}").await, 0);
+    assert_eq!(world.snapshot(&[]).await, before);
+    let edited = world.store().update_schedule_if_version(schedule.id, 1, hourly("free")).await.expect("an edit");
+    assert_eq!(edited.version, 2);
+}
