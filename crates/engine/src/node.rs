@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, watch};
-use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until};
+use tokio::time::{MissedTickBehavior, interval, sleep};
 
 /// How long a node waits before it asks an unreachable store again.
 const SETBACK: Duration = Duration::from_millis(250);
@@ -137,6 +137,7 @@ struct Life {
     options: NodeOptions,
     draining: watch::Sender<bool>,
     lease: HeldLease,
+    uptime: Uptime,
     store: Arc<dyn Store>,
 }
 
@@ -165,7 +166,7 @@ impl Life {
         loops.spawn(async move { reconcile::run(&*plans, every).await });
         loops.spawn(watch_others(Arc::clone(&store), options.clone(), uptime));
         let desk = Desk::new(Arc::clone(&store), lease.lease, executors.clone(), options.desk.clone(), uptime, running);
-        Self { desk, loops, beats, changes: store.changes(), options: options.clone(), draining, lease, store }
+        Self { desk, loops, beats, changes: store.changes(), options: options.clone(), draining, lease, uptime, store }
     }
 
     /// Takes and runs jobs until the shutdown, or until the lease is lost.
@@ -221,7 +222,7 @@ impl Life {
     async fn drain(&mut self, signals: &mut Signals, on_event: &mut (impl FnMut(NodeEvent) + Send)) -> End {
         self.draining.send_replace(true);
         on_event(NodeEvent::Draining { running: self.desk.runs() });
-        let mut deadline = Instant::now() + self.options.shutdown_grace;
+        let mut deadline = self.uptime.now() + self.options.shutdown_grace;
         let mut told = false;
         loop {
             if let Err(error) = self.settle().await {
@@ -232,23 +233,22 @@ impl Life {
             } else if self.desk.is_clear() {
                 break;
             }
-            if told && Instant::now() >= deadline {
+            if told && self.uptime.now() >= deadline {
                 break;
             }
             tokio::select! {
                 biased;
-                () = &mut signals.now, if !told => deadline = Instant::now(),
+                () = &mut signals.now, if !told => deadline = self.uptime.now(),
                 beat = self.beats.recv() => if self.hear(beat).await.is_err() {
                     return self.fenced().await;
                 },
                 () = self.desk.next_end() => {}
-                () = sleep_until(deadline) => {}
-                () = sleep(SETBACK) => {}
+                () = sleep(deadline.saturating_sub(self.uptime.now()).min(SETBACK)) => {}
             }
-            if !told && Instant::now() >= deadline {
+            if !told && self.uptime.now() >= deadline {
                 told = true;
                 self.desk.stop_all(StopReason::Shutdown);
-                deadline = Instant::now() + self.options.desk.grace + SETBACK;
+                deadline = self.uptime.now() + self.options.desk.grace + SETBACK;
             }
         }
         if let Err(error) = self.store.leave_if_leased(self.lease.lease).await {
