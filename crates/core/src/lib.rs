@@ -41,6 +41,7 @@ pub mod calendar;
 pub mod closing;
 pub mod cron;
 pub mod duration;
+pub mod execute;
 pub mod firing;
 pub mod grant;
 pub mod id;

@@ -370,11 +370,22 @@ pub struct QueuedJob {
     pub serial_key: Option<String>,
 }
 
+/// A wake-up line from a store. It is an optimisation only: a change of another process may never be told, and one
+/// that means nothing may be; whoever waits looks again by itself from time to time.
+#[async_trait]
+pub trait Changes: Send {
+    /// Waits until there may be new work or a new plan, counted from the last call.
+    async fn next(&mut self);
+}
+
 /// A durable store: the only source of truth.
 #[async_trait]
 pub trait Store: Send + Sync {
     /// The store's own time, which decides what is due.
     async fn now(&self) -> StoreResult<Timestamp>;
+
+    /// A wake-up line for whoever waits for work or for plans.
+    fn changes(&self) -> Box<dyn Changes>;
 
     // --- schedules -------------------------------------------------------------------------------------------------
 

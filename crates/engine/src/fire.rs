@@ -4,7 +4,6 @@ use punctual_core::id::NodeId;
 use punctual_core::store::{Store, StoreResult};
 use std::pin::pin;
 use std::time::Duration;
-use tokio::sync::Notify;
 use tokio::time::sleep;
 
 /// The most batches one pass takes, so that a pass ends, and says what it did, however much there is to do.
@@ -104,15 +103,15 @@ impl Default for FireOptions {
     }
 }
 
-/// Fires on time until `shutdown` is done: sleeps until the store says that something is due, until `wake` says that
-/// the plans have changed, or until the sweep, whichever comes first. A store that fails is tried again.
+/// Fires on time until `shutdown` is done: sleeps until the store says that something is due, until the store says
+/// that the plans have changed, or until the sweep, whichever comes first. A store that fails is tried again.
 ///
 /// `on_pass` hears what each pass did, so that whoever waits for work can be told.
 pub async fn run_until(
-    store: &dyn Store, options: &FireOptions, wake: &Notify, mut on_pass: impl FnMut(&FirePass),
-    shutdown: impl Future<Output = ()>,
+    store: &dyn Store, options: &FireOptions, mut on_pass: impl FnMut(&FirePass), shutdown: impl Future<Output = ()>,
 ) {
     let mut shutdown = pin!(shutdown);
+    let mut changes = store.changes();
     let mut setback = false;
     loop {
         let nap = if setback { SETBACK } else { nap(store, options.sweep).await };
@@ -120,7 +119,7 @@ pub async fn run_until(
             // What is being written when the shutdown comes is finished first: a pass is never cut.
             biased;
             () = &mut shutdown => return,
-            () = wake.notified(), if !setback => continue,
+            () = changes.next(), if !setback => continue,
             () = sleep(nap) => {}
         }
         setback = match fire_once(store, options.node, options.limit).await {

@@ -2,4 +2,12 @@
 //!
 //! Each loop is a thin ticker around one *pass* function that returns counts. Tests call the pass.
 
+pub mod clock;
+pub mod dispatch;
 pub mod fire;
+pub mod lease;
+pub mod node;
+pub mod recover;
+pub mod stop;
+pub mod targets;
+pub mod work;

@@ -13,6 +13,9 @@ use punctual_core::slot::SlotRow;
 use punctual_core::store::{Fired, Reconciled, StoreError, StoreResult};
 use rusqlite::{Connection, Row, params};
 
+/// How one due schedule is fired.
+type FireRow<T> = fn(&mut T, &ScheduleRow, Option<NodeId>, &mut Fired) -> StoreResult<()>;
+
 /// A schedule's row: its id, and what it says unless it cannot be understood.
 type ScheduleRow = (ScheduleId, Result<Schedule, Unreadable>);
 
@@ -21,33 +24,56 @@ impl Tx<'_> {
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let mut due = self.all(sql::due_schedules, params![self.now_us(), limit], schedule_row)?;
         due.extend(self.all(sql::unplanned_schedules, params![limit], schedule_row)?);
+        if due.is_empty() {
+            return Ok(Fired::default());
+        }
+        // All together first. When one of them fails, each is done by itself, so that it fails alone.
+        match self.attempt(|tx| tx.fire_all(&due, node, Self::fire_row))? {
+            Ok(fired) => Ok(fired),
+            Err(StoreError::Internal(_)) => self.fire_all(&due, node, Self::fire_row_apart),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn fire_all(&mut self, due: &[ScheduleRow], node: Option<NodeId>, fire: FireRow<Self>) -> StoreResult<Fired> {
+        self.reserve_positions(due.len())?;
         let mut fired = Fired { schedules: due.len(), ..Fired::default() };
-        for (id, schedule) in due {
-            self.fire_row(id, schedule, node, &mut fired)?;
+        for row in due {
+            fire(self, row, node, &mut fired)?;
         }
         Ok(fired)
     }
 
-    /// Fires one schedule. What is wrong with it becomes its problem and nobody else's (E02).
-    fn fire_row(
-        &mut self, id: ScheduleId, schedule: Result<Schedule, Unreadable>, node: Option<NodeId>, fired: &mut Fired,
-    ) -> StoreResult<()> {
-        let schedule = match schedule {
-            Ok(schedule) => schedule,
-            Err(problem) => return self.set_problem(id, &problem.to_string(), fired),
-        };
-        match self.attempt(|tx| tx.fire_schedule(&schedule, node))? {
-            Ok(Written { problem: Some(problem), .. }) | Err(StoreError::Internal(problem)) => {
-                self.set_problem(id, &problem, fired)
-            }
-            Ok(written) => {
-                fired.replanned += usize::from(written.jobs.is_empty() && written.slots_not_run == 0);
-                fired.slots_not_run += written.slots_not_run;
-                fired.jobs.extend(written.jobs);
+    /// Fires one schedule whose failure must not undo the others: the failure becomes its problem (E02).
+    fn fire_row_apart(&mut self, row: &ScheduleRow, node: Option<NodeId>, fired: &mut Fired) -> StoreResult<()> {
+        let mut own = Fired::default();
+        match self.attempt(|tx| tx.fire_row(row, node, &mut own))? {
+            Ok(()) => {
+                fired.jobs.extend(own.jobs);
+                fired.slots_not_run += own.slots_not_run;
+                fired.replanned += own.replanned;
+                fired.problems += own.problems;
                 Ok(())
             }
+            Err(StoreError::Internal(problem)) => self.set_problem(row.0, &problem, fired),
             Err(error) => Err(error),
         }
+    }
+
+    /// Fires one schedule. What cannot be understood about it becomes its problem and nobody else's (E02).
+    fn fire_row(&mut self, row: &ScheduleRow, node: Option<NodeId>, fired: &mut Fired) -> StoreResult<()> {
+        let (id, schedule) = row;
+        let written = match schedule {
+            Ok(schedule) => self.fire_schedule(schedule, node)?,
+            Err(problem) => return self.set_problem(*id, &problem.to_string(), fired),
+        };
+        if let Some(problem) = written.problem {
+            return self.set_problem(*id, &problem, fired);
+        }
+        fired.replanned += usize::from(written.jobs.is_empty() && written.slots_not_run == 0);
+        fired.slots_not_run += written.slots_not_run;
+        fired.jobs.extend(written.jobs);
+        Ok(())
     }
 
     fn fire_schedule(&mut self, schedule: &Schedule, node: Option<NodeId>) -> StoreResult<Written> {

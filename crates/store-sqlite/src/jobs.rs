@@ -8,7 +8,6 @@ use punctual_core::closing::storable_text;
 use punctual_core::id::{JobId, NodeId, ScheduleId};
 use punctual_core::job::{Job, JobView, NewJob, Origin, Whereabouts};
 use punctual_core::json::Json;
-use punctual_core::order::POSITION_GAP;
 use punctual_core::run::{ErrorCode, Outcome};
 use punctual_core::store::{StoreError, StoreResult};
 use rusqlite::{Connection, params};
@@ -36,7 +35,7 @@ pub(crate) struct QueueSlot {
 impl Tx<'_> {
     /// Inserts a job; the caller gives it a place in the same transaction.
     pub(crate) fn insert_job(&mut self, id: JobId, spec: &NewJob, origin: &Origin) -> StoreResult<Placeless> {
-        let lane_id = self.lane(&spec.queue, &spec.target.job_type())?;
+        let lane_id = self.lane(&spec.queue, spec.target.job_type())?;
         let tags = (!spec.tags.is_empty()).then(|| document("tags", &spec.tags)).transpose()?;
         let chain = origin.chain.as_ref();
         self.execute(
@@ -130,26 +129,6 @@ impl Tx<'_> {
             ],
         )?;
         self.settle_serial_key(job.serial_key.as_deref())
-    }
-
-    /// A position behind all others: a sequence times the gap, so that no `max()` is asked for.
-    pub(crate) fn next_position(&mut self) -> StoreResult<i64> {
-        let next = "UPDATE punctual_counters SET value = value + 1 WHERE name = 'position' RETURNING value";
-        let number: Option<i64> = self.one(next, [], value)?;
-        let number = number.ok_or_else(|| StoreError::Internal("the position counter is gone".to_owned()))?;
-        number.checked_mul(POSITION_GAP).ok_or_else(|| StoreError::Internal("positions are used up".to_owned()))
-    }
-
-    /// The lane of a queue and a job type; both are made by their first use.
-    pub(crate) fn lane(&mut self, queue: &str, job_type: &str) -> StoreResult<i64> {
-        let find = "SELECT id FROM punctual_lanes WHERE queue = ?1 AND job_type = ?2";
-        if let Some(id) = self.one(find, params![queue, job_type], value)? {
-            return Ok(id);
-        }
-        self.make_queue(queue)?;
-        self.execute("INSERT INTO punctual_lanes (queue, job_type) VALUES (?1, ?2)", params![queue, job_type])?;
-        let made = self.one(find, params![queue, job_type], value)?;
-        made.ok_or_else(|| StoreError::Internal("a lane was not stored".to_owned()))
     }
 
     /// Makes a queue, if it is not there.

@@ -33,6 +33,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use tokio::sync::watch;
 use uuid::Uuid;
 
 /// The oldest SQLite that does not lose data: before it, a WAL reset with several connections can corrupt the file.
@@ -91,6 +92,7 @@ pub struct SqliteStore {
     writer: Writer,
     readers: Readers,
     commits: Arc<Commits>,
+    changed: watch::Sender<()>,
 }
 
 /// What the database tells about its commits, just before each.
@@ -130,6 +132,7 @@ impl SqliteStore {
             writer: Writer::start(writer).map_err(no_thread)?,
             readers: Readers::start(readers).map_err(no_thread)?,
             commits,
+            changed: watch::Sender::new(()),
         })
     }
 
@@ -168,6 +171,17 @@ impl SqliteStore {
                 work(&mut Tx::new(connection, &mut ids, clock.now()))
             })
             .await
+    }
+
+    /// One verb after which there may be new work or a new plan.
+    async fn write_and_wake<T, F>(&self, work: F) -> StoreResult<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut Tx<'_>) -> StoreResult<T> + Send + 'static,
+    {
+        let done = self.write(work).await?;
+        self.changed.send_replace(());
+        Ok(done)
     }
 
     /// One question, answered from one snapshot.

@@ -19,6 +19,7 @@ const NEIGHBOURHOOD: usize = 32;
 
 impl Tx<'_> {
     pub(crate) fn enqueue_jobs(&mut self, jobs: &[NewJob]) -> StoreResult<Vec<JobId>> {
+        self.reserve_positions(jobs.len())?;
         jobs.iter().map(|job| self.insert_and_place(job, &Origin::default())).collect()
     }
 
@@ -35,6 +36,7 @@ impl Tx<'_> {
                 schedule_id: c.optional_id()?,
             })
         })?;
+        self.reserve_positions(due.len())?;
         for job in &due {
             self.execute("DELETE FROM punctual_delayed WHERE job_id = ?1", params![job.id.as_bytes()])?;
             self.queue_at_the_back(job)?;

@@ -11,10 +11,24 @@ use punctual_core::order::{Move, Place};
 use punctual_core::schedule::{Schedule, ScheduleDefinition};
 use punctual_core::slot::SlotRow;
 use punctual_core::store::{
-    Cancelled, ClaimRequest, ClaimedJob, FinishResult, FinishedRun, Fired, Heartbeat, Lease, LostNode, NewNode,
-    NodePulse, Pruned, QueuedJob, Reconciled, Recovered, Reservation, Retention, ScheduleKey, Store, StoreResult,
-    Template,
+    Cancelled, Changes, ClaimRequest, ClaimedJob, FinishResult, FinishedRun, Fired, Heartbeat, Lease, LostNode,
+    NewNode, NodePulse, Pruned, QueuedJob, Reconciled, Recovered, Reservation, Retention, ScheduleKey, Store,
+    StoreResult, Template,
 };
+use tokio::sync::watch;
+
+/// Wake-ups within this process; another process's writes are found by looking again.
+struct Wakes(watch::Receiver<()>);
+
+#[async_trait]
+impl Changes for Wakes {
+    async fn next(&mut self) {
+        if self.0.changed().await.is_err() {
+            // The store is closed: nothing will ever change again.
+            std::future::pending::<()>().await;
+        }
+    }
+}
 
 #[async_trait]
 impl Store for SqliteStore {
@@ -22,14 +36,18 @@ impl Store for SqliteStore {
         Ok(self.clock.now())
     }
 
+    fn changes(&self) -> Box<dyn Changes> {
+        Box::new(Wakes(self.changed.subscribe()))
+    }
+
     async fn create_schedule(&self, definition: ScheduleDefinition) -> StoreResult<Schedule> {
-        self.write(move |tx| tx.create_schedule(definition)).await
+        self.write_and_wake(move |tx| tx.create_schedule(definition)).await
     }
 
     async fn update_schedule_if_version(
         &self, id: ScheduleId, version: i64, definition: ScheduleDefinition,
     ) -> StoreResult<Schedule> {
-        self.write(move |tx| tx.update_schedule(id, version, definition)).await
+        self.write_and_wake(move |tx| tx.update_schedule(id, version, definition)).await
     }
 
     async fn pause_schedule(&self, id: ScheduleId, by: Option<String>, note: Option<String>) -> StoreResult<Schedule> {
@@ -39,17 +57,17 @@ impl Store for SqliteStore {
     }
 
     async fn resume_schedule(&self, id: ScheduleId) -> StoreResult<Schedule> {
-        self.write(move |tx| tx.resume_schedule(id)).await
+        self.write_and_wake(move |tx| tx.resume_schedule(id)).await
     }
 
     async fn reschedule(&self, id: ScheduleId, at: Timestamp) -> StoreResult<Schedule> {
-        self.write(move |tx| tx.reschedule(id, at)).await
+        self.write_and_wake(move |tx| tx.reschedule(id, at)).await
     }
 
     async fn trigger_schedule(&self, id: ScheduleId, input: Option<Json>, by: Option<String>) -> StoreResult<JobId> {
         input.iter().try_for_each(|input| input.check("input"))?;
         name::check_text("by", by.as_deref().unwrap_or_default())?;
-        self.write(move |tx| tx.trigger_schedule(id, input, by)).await
+        self.write_and_wake(move |tx| tx.trigger_schedule(id, input, by)).await
     }
 
     async fn delete_schedule(&self, id: ScheduleId) -> StoreResult<()> {
@@ -76,33 +94,33 @@ impl Store for SqliteStore {
     }
 
     async fn fire_due(&self, node: Option<NodeId>, limit: usize) -> StoreResult<Fired> {
-        self.write(move |tx| tx.fire_due(node, limit)).await
+        self.write_and_wake(move |tx| tx.fire_due(node, limit)).await
     }
 
     async fn reconcile_schedules(&self, after: Option<ScheduleId>, limit: usize) -> StoreResult<Reconciled> {
-        self.write(move |tx| tx.reconcile(after, limit)).await
+        self.write_and_wake(move |tx| tx.reconcile(after, limit)).await
     }
 
     async fn enqueue_jobs(&self, jobs: Vec<NewJob>) -> StoreResult<Vec<JobId>> {
         jobs.iter().try_for_each(NewJob::validate)?;
-        self.write(move |tx| tx.enqueue_jobs(&jobs)).await
+        self.write_and_wake(move |tx| tx.enqueue_jobs(&jobs)).await
     }
 
     async fn promote_due_jobs(&self, limit: usize) -> StoreResult<usize> {
-        self.write(move |tx| tx.promote_due_jobs(limit)).await
+        self.write_and_wake(move |tx| tx.promote_due_jobs(limit)).await
     }
 
     async fn move_job_if_queued(&self, id: JobId, to: Move) -> StoreResult<Place> {
-        self.write(move |tx| tx.move_job(id, to)).await
+        self.write_and_wake(move |tx| tx.move_job(id, to)).await
     }
 
     async fn edit_job_if_queued(&self, id: JobId, input: Json) -> StoreResult<JobId> {
         input.check("input")?;
-        self.write(move |tx| tx.edit_job(id, &input)).await
+        self.write_and_wake(move |tx| tx.edit_job(id, &input)).await
     }
 
     async fn cancel_job(&self, id: JobId) -> StoreResult<Cancelled> {
-        self.write(move |tx| tx.cancel_job(id)).await
+        self.write_and_wake(move |tx| tx.cancel_job(id)).await
     }
 
     async fn job(&self, id: JobId) -> StoreResult<Option<JobView>> {
@@ -136,11 +154,11 @@ impl Store for SqliteStore {
     }
 
     async fn give_back_if_leased(&self, lease: Lease, jobs: Vec<JobId>) -> StoreResult<Vec<JobId>> {
-        self.write(move |tx| tx.give_back(lease, &jobs)).await
+        self.write_and_wake(move |tx| tx.give_back(lease, &jobs)).await
     }
 
     async fn finish_runs_if_leased(&self, lease: Lease, runs: Vec<FinishedRun>) -> StoreResult<Vec<FinishResult>> {
-        self.write(move |tx| tx.finish_runs(lease, &runs)).await
+        self.write_and_wake(move |tx| tx.finish_runs(lease, &runs)).await
     }
 
     async fn add_artifacts_if_leased(&self, lease: Lease, job: JobId, artifacts: Vec<Artifact>) -> StoreResult<()> {
@@ -157,12 +175,12 @@ impl Store for SqliteStore {
     }
 
     async fn recover_lost_nodes(&self, lost: Vec<LostNode>) -> StoreResult<Recovered> {
-        self.write(move |tx| tx.recover(&lost)).await
+        self.write_and_wake(move |tx| tx.recover(&lost)).await
     }
 
     async fn set_queue_paused(&self, queue: &str, paused: bool) -> StoreResult<()> {
         let queue = queue.to_owned();
-        self.write(move |tx| tx.set_queue_paused(&queue, paused)).await
+        self.write_and_wake(move |tx| tx.set_queue_paused(&queue, paused)).await
     }
 
     async fn reserve_queue(&self, queue: &str, holder: &str, for_how_long: SignedDuration) -> StoreResult<Reservation> {
@@ -171,7 +189,7 @@ impl Store for SqliteStore {
     }
 
     async fn release_reservation(&self, id: ReservationId) -> StoreResult<()> {
-        self.write(move |tx| tx.release_reservation(id)).await
+        self.write_and_wake(move |tx| tx.release_reservation(id)).await
     }
 
     async fn reservation(&self, queue: &str) -> StoreResult<Option<Reservation>> {

@@ -4,13 +4,20 @@ use crate::error::store_error;
 use crate::rows::{self, Unreadable};
 use jiff::Timestamp;
 use punctual_core::id::{IdSource, JobId};
+use punctual_core::order::POSITION_GAP;
 use punctual_core::store::{StoreError, StoreResult};
-use rusqlite::{CachedStatement, Connection, Params, Row};
+use rusqlite::{CachedStatement, Connection, Params, Row, params};
+use std::collections::HashMap;
+use std::ops::Range;
 
 /// The work of one verb. Everything it writes becomes durable together, or not at all.
 pub(crate) struct Tx<'a> {
     connection: &'a Connection,
     ids: &'a mut IdSource,
+    /// Lanes that this verb has used; they are never removed, but a savepoint may take a new one back.
+    lanes: HashMap<(String, String), i64>,
+    /// Numbers of the position sequence that this verb has taken and not used.
+    positions: Range<i64>,
     /// The store's time, the same for everything the verb does.
     pub(crate) now: Timestamp,
 }
@@ -19,7 +26,7 @@ impl<'a> Tx<'a> {
     pub(crate) fn new(connection: &'a Connection, ids: &'a mut IdSource, now: Timestamp) -> Self {
         // Microseconds are what both stores keep; anything finer would not read back equal.
         let now = Timestamp::from_microsecond(now.as_microsecond()).unwrap_or(now);
-        Self { connection, ids, now }
+        Self { connection, ids, lanes: HashMap::new(), positions: 0..0, now }
     }
 
     /// The random part of a new id.
@@ -31,6 +38,43 @@ impl<'a> Tx<'a> {
     pub(crate) fn job_id(&mut self) -> JobId {
         let bits = self.id_bits();
         JobId::at(self.now, bits)
+    }
+
+    /// Takes some numbers of the position sequence at once, for a verb that will queue so many jobs.
+    pub(crate) fn reserve_positions(&mut self, count: usize) -> StoreResult<()> {
+        let count = i64::try_from(count.max(1)).unwrap_or(1);
+        let take = "UPDATE punctual_counters SET value = value + ?1 WHERE name = 'position' RETURNING value";
+        let last: Option<i64> = self.one(take, [count], value)?;
+        let last = last.ok_or_else(|| StoreError::Internal("the position counter is gone".to_owned()))?;
+        self.positions = last - count + 1..last + 1;
+        Ok(())
+    }
+
+    /// A position behind all others: a sequence times the gap, so that no `max()` is asked for.
+    pub(crate) fn next_position(&mut self) -> StoreResult<i64> {
+        if self.positions.is_empty() {
+            self.reserve_positions(1)?;
+        }
+        let used_up = || StoreError::Internal("positions are used up".to_owned());
+        self.positions.next().and_then(|number| number.checked_mul(POSITION_GAP)).ok_or_else(used_up)
+    }
+
+    /// The lane of a queue and a job type; both are made by their first use.
+    pub(crate) fn lane(&mut self, queue: &str, job_type: String) -> StoreResult<i64> {
+        let key = (queue.to_owned(), job_type);
+        if let Some(id) = self.lanes.get(&key) {
+            return Ok(*id);
+        }
+        let find = "SELECT id FROM punctual_lanes WHERE queue = ?1 AND job_type = ?2";
+        let mut found = self.one(find, params![key.0, key.1], value)?;
+        if found.is_none() {
+            self.make_queue(queue)?;
+            self.execute("INSERT INTO punctual_lanes (queue, job_type) VALUES (?1, ?2)", params![key.0, key.1])?;
+            found = self.one(find, params![key.0, key.1], value)?;
+        }
+        let id = found.ok_or_else(|| StoreError::Internal("a lane was not stored".to_owned()))?;
+        self.lanes.insert(key, id);
+        Ok(id)
     }
 
     /// The present instant as it is stored.
@@ -80,6 +124,8 @@ impl<'a> Tx<'a> {
                 return Err(error.clone());
             }
             self.execute("ROLLBACK TO attempt", [])?;
+            self.lanes.clear();
+            self.positions = 0..0;
         }
         self.execute("RELEASE attempt", [])?;
         Ok(result)

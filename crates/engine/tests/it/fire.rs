@@ -8,7 +8,7 @@ use punctual_core::store::Store;
 use punctual_core::target::Target;
 use punctual_engine::fire::{FireOptions, FirePass, fire_once, run_until};
 use std::time::Duration;
-use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot};
 
 const MINUTE: SignedDuration = SignedDuration::from_mins(1);
 
@@ -64,16 +64,14 @@ async fn c02_delayed_jobs_are_promoted_when_their_time_comes() {
 }
 
 /// Runs the loop beside a test, and ends it.
-async fn beside_the_loop<T>(
-    world: &World, wake: &Notify, test: impl AsyncFnOnce(&mut mpsc::UnboundedReceiver<FirePass>) -> T,
-) -> T {
+async fn beside_the_loop<T>(world: &World, test: impl AsyncFnOnce(&mut mpsc::UnboundedReceiver<FirePass>) -> T) -> T {
     // Longer than any test: nothing here happens by the sweep.
     let options = FireOptions { sweep: Duration::from_secs(3600), ..FireOptions::default() };
     let (say, mut passes) = mpsc::unbounded_channel();
     let (stop, stopped) = oneshot::channel::<()>();
     let shutdown = async { drop(stopped.await) };
     let on_pass = |pass: &FirePass| drop(say.send(pass.clone()));
-    let firing = run_until(&world.store, &options, wake, on_pass, shutdown);
+    let firing = run_until(&world.store, &options, on_pass, shutdown);
     let tested = async {
         let answer = test(&mut passes).await;
         drop(stop);
@@ -85,12 +83,12 @@ async fn beside_the_loop<T>(
 #[tokio::test]
 async fn a05_the_loop_sleeps_until_something_is_due_and_can_be_woken() {
     let world = World::new();
-    let wake = Notify::new();
     world.minutely("woken", Missed::ONCE).await;
-    beside_the_loop(&world, &wake, async |passes| {
+    beside_the_loop(&world, async |passes| {
         for _ in 0..3 {
             world.clock.pass(MINUTE);
-            wake.notify_one();
+            // A write that changes nothing: it wakes whoever waits for plans, and the clock has moved.
+            world.store.reconcile_schedules(None, 1).await.unwrap();
             assert_eq!(passes.recv().await.unwrap().jobs, 1);
         }
         assert!(passes.try_recv().is_err(), "it does not spin between slots");
@@ -101,14 +99,11 @@ async fn a05_the_loop_sleeps_until_something_is_due_and_can_be_woken() {
 #[tokio::test]
 async fn a08_the_loop_outlives_a_store_that_fails() {
     let world = World::new();
-    let wake = Notify::new();
     let schedule = world.minutely("stubborn", Missed::ONCE).await;
     world.clock.pass(MINUTE);
     world.store.refuse_commits(true);
     assert!(fire_once(&world.store, None, 10).await.is_err());
-    beside_the_loop(&world, &wake, async |passes| {
-        wake.notify_one();
-        tokio::time::sleep(Duration::from_millis(20)).await;
+    beside_the_loop(&world, async |passes| {
         assert!(passes.try_recv().is_err());
         world.store.refuse_commits(false);
         assert_eq!(passes.recv().await.unwrap().jobs, 1, "the slot is not lost");

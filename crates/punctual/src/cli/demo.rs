@@ -3,21 +3,23 @@
 mod cast;
 mod show;
 mod watch;
-mod work;
 
-use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
 use jiff::SignedDuration;
 use punctual_core::duration::parse_duration;
 use punctual_core::store::{Store, StoreError};
-use punctual_engine::fire::{self, FireOptions};
+use punctual_engine::node::{self, NodeOptions};
+use punctual_engine::targets::command::CommandExecutor;
+use punctual_engine::work::Executors;
 use punctual_store_sqlite::{SqliteOptions, SqliteStore};
-use tokio::sync::{Notify, watch as flag};
+use tokio::sync::watch as flag;
 
 use self::show::Show;
 use self::watch::Watcher;
+use super::signals::Signals;
 use super::{Output, Stop};
 
 const EXAMPLES: &str = "\
@@ -27,6 +29,9 @@ Examples:
 
 /// How often the list is drawn.
 const TICK: Duration = Duration::from_millis(100);
+
+/// How long running commands may go on when the demo stops.
+const GRACE: Duration = Duration::from_secs(2);
 
 /// See schedules fire, in a store of their own that is removed at the end.
 #[derive(Args)]
@@ -48,7 +53,14 @@ impl DemoArgs {
 
     async fn play(&self, out: &mut Output) -> Result<(), Stop> {
         // Before there is a folder that an early Ctrl-C would leave behind.
-        let stop = Signals::listen()?.or_after(self.run_for);
+        let mut signals = Signals::listen()?;
+        let run_for = self.run_for;
+        let stop = async move {
+            tokio::select! {
+                () = elapsed(run_for) => {}
+                () = signals.next() => {}
+            }
+        };
         let folder = tempfile::Builder::new().prefix("punctual-demo-").tempdir()?;
         let store = SqliteStore::open(&folder.path().join("demo.db"), SqliteOptions::default())?;
         let mut show = Show::new(self.json);
@@ -60,22 +72,16 @@ impl DemoArgs {
             let mut ended = ended.clone();
             async move { drop(ended.wait_for(|ended| *ended).await) }
         };
-        let (plans_changed, work_made) = (Notify::new(), Notify::new());
-        let firing = async {
-            let on_pass = |pass: &fire::FirePass| {
-                if pass.made_work() {
-                    work_made.notify_one();
-                }
-            };
-            fire::run_until(&store, &FireOptions::default(), &plans_changed, on_pass, until_ended()).await;
-        };
-        let working = work::run_until(&store, &work_made, &plans_changed, until_ended());
+        let executors = Executors::default().with("command", Arc::new(CommandExecutor));
+        let options = NodeOptions { name: "demo".to_owned(), shutdown_grace: GRACE, ..NodeOptions::default() };
+        let signals = node::Signals { gently: Box::pin(until_ended()), now: Box::pin(std::future::pending()) };
+        let working = node::run_until(Arc::new(store.clone()), executors, options, signals, |_| {});
         let showing = async {
             let shown = show_until(stop, &store, &mut watcher, &mut show, out).await;
             end.send_replace(true);
             shown
         };
-        let ((), worked, shown) = tokio::join!(firing, working, showing);
+        let (worked, shown) = tokio::join!(working, showing);
         shown?;
         worked?;
         let events = watcher.last_look(&store).await?;
@@ -98,44 +104,6 @@ async fn show_until(
         }
         let events = watcher.look(store).await?;
         show.tick(out, watcher, &events, store.now().await?)?;
-    }
-}
-
-/// The wishes of whoever runs the demo to end it, heard from the moment this is made.
-struct Signals {
-    #[cfg(unix)]
-    kinds: [tokio::signal::unix::Signal; 2],
-}
-
-impl Signals {
-    #[cfg(unix)]
-    fn listen() -> io::Result<Signals> {
-        use tokio::signal::unix::{SignalKind, signal};
-        Ok(Signals { kinds: [signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?] })
-    }
-
-    #[cfg(not(unix))]
-    fn listen() -> io::Result<Signals> {
-        Ok(Signals {})
-    }
-
-    /// Done when the time is over, or when somebody wants the demo to stop.
-    #[cfg(unix)]
-    async fn or_after(mut self, time: Option<SignedDuration>) {
-        let [interrupt, terminate] = &mut self.kinds;
-        tokio::select! {
-            () = elapsed(time) => {}
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
-        }
-    }
-
-    #[cfg(not(unix))]
-    async fn or_after(self, time: Option<SignedDuration>) {
-        tokio::select! {
-            () = elapsed(time) => {}
-            _ = tokio::signal::ctrl_c() => {}
-        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod cron;
 mod demo;
+mod signals;
 
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;

@@ -1,7 +1,7 @@
 //! The conformance suite: one list of cases, each a fact about the port, run on every store.
 //!
 //! A case is `pub async fn <requirement>_<fact>(world: &mut World)` in one of the files beside this one, and stands
-//! in [`for_each_conformance_case`] once; a test below sees to it that none is forgotten. A case that concerns one
+//! in [`for_each_conformance_case`](crate::for_each_conformance_case) once; a test below sees to it that none is forgotten. A case that concerns one
 //! store only is marked there with the reason: `@sqlite_only("why") c01_…`.
 #![expect(missing_docs, reason = "the name of a case is its statement")]
 

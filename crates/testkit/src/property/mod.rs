@@ -6,7 +6,7 @@ mod ops;
 
 use crate::harness::{Harness, block_on};
 use drive::Drive;
-use ops::{Op, op};
+use ops::{Op, history};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestError, TestRng, TestRunner};
 use std::fmt::Write as _;
@@ -16,6 +16,9 @@ const CASES: u32 = 24;
 
 /// The longest history.
 const STEPS: usize = 120;
+
+/// How often a failing history is gone through to shorten it; the chunks that are left out are halved each time.
+const SHORTENINGS: usize = 9;
 
 /// What the histories follow from unless `PUNCTUAL_MODEL_SEED` says otherwise.
 const SEED: u64 = 2026;
@@ -61,35 +64,68 @@ pub fn assert_agrees_with_model(harness: &dyn Harness) {
 fn try_histories(harness: &dyn Harness) -> Result<(), String> {
     let seed = setting("PUNCTUAL_MODEL_SEED", SEED);
     let cases = u32::try_from(setting("PUNCTUAL_MODEL_CASES", u64::from(CASES))).unwrap_or(u32::MAX);
-    let config = Config { cases, failure_persistence: None, max_shrink_iters: 400, ..Config::default() };
+    // Histories are shortened here, by leaving steps out, which gets further than making each value smaller.
+    let config = Config { cases, failure_persistence: None, max_shrink_iters: 0, ..Config::default() };
     let mut bytes = [0; 32];
     bytes[..8].copy_from_slice(&seed.to_be_bytes());
     let mut runner = TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &bytes));
-    let histories = proptest::collection::vec(op(), 1..STEPS);
-    let result = runner.run(&histories, |history| play(harness, &history).map_err(TestCaseError::fail));
+    let result = runner.run(&history(STEPS), |history| {
+        play(harness, &history).map_err(|parted| TestCaseError::fail(parted.difference))
+    });
     result.map_err(|error| match error {
-        TestError::Fail(reason, history) => told(seed, &reason.to_string(), &history),
+        TestError::Fail(_, history) => {
+            let history = shorten(harness, history);
+            told(seed, &history, play(harness, &history).err())
+        }
         TestError::Abort(reason) => format!("no history could be made: {reason}"),
     })
 }
 
-/// Goes through one history; says what differed after which step.
-fn play(harness: &dyn Harness, history: &[Op]) -> Result<(), String> {
+/// Where a store and the model parted.
+struct Parted {
+    step: usize,
+    difference: String,
+}
+
+/// Goes through one history.
+fn play(harness: &dyn Harness, history: &[Op]) -> Result<(), Parted> {
     block_on(async {
         let mut drive = Drive::new(harness.open().await);
-        for (number, op) in history.iter().enumerate() {
-            let step = async {
+        for (step, op) in history.iter().enumerate() {
+            let taken = async {
                 drive.step(op).await?;
                 drive.compare().await
             };
-            step.await.map_err(|difference| format!("after step {number}: {difference}"))?;
+            taken.await.map_err(|difference| Parted { step, difference })?;
         }
         Ok(())
     })
 }
 
-fn told(seed: u64, reason: &str, history: &[Op]) -> String {
-    let mut text = format!("the store and the model part (PUNCTUAL_MODEL_SEED={seed}): {reason}\nthe history:\n");
+/// Leaves out steps, many at once and then fewer, as long as the two still part; hands back what is left.
+fn shorten(harness: &dyn Harness, mut history: Vec<Op>) -> Vec<Op> {
+    let mut chunk = history.len();
+    for _ in 0..SHORTENINGS {
+        let mut start = 0;
+        while start < history.len() {
+            let mut shorter = history.clone();
+            shorter.drain(start..history.len().min(start + chunk));
+            match play(harness, &shorter) {
+                Err(parted) => {
+                    shorter.truncate(parted.step + 1);
+                    history = shorter;
+                }
+                Ok(()) => start += chunk,
+            }
+        }
+        chunk = (chunk / 2).max(1);
+    }
+    history
+}
+
+fn told(seed: u64, history: &[Op], parted: Option<Parted>) -> String {
+    let difference = parted.map_or_else(|| "not every time".to_owned(), |parted| parted.difference);
+    let mut text = format!("the store and the model part (PUNCTUAL_MODEL_SEED={seed}): {difference}\n");
     for (number, op) in history.iter().enumerate() {
         let _ = writeln!(text, "  {number}: {op:?}");
     }

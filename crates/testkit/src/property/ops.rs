@@ -261,8 +261,57 @@ fn plain() -> BoxedStrategy<Op> {
     .boxed()
 }
 
-/// One step.
-pub fn op() -> BoxedStrategy<Op> {
+/// A step of a crowded queue: few kinds of jobs, many moves.
+fn crowding() -> BoxedStrategy<Op> {
+    let job = (proptest::bool::weighted(0.2), any::<u8>()).prop_map(|(serial, input)| DraftJob {
+        spec: Spec {
+            queue: "default".to_owned(),
+            priority: 0,
+            key: serial.then(|| "crowd".to_owned()),
+            input: u32::from(input),
+            max_attempts: 2,
+            wait: SECOND,
+            max_interruptions: 1,
+            trigger: Trigger::Api,
+        },
+        delay: None,
+    });
+    // The ends of a queue are where moves and new jobs meet.
+    let end = prop_oneof![2 => Just(63usize), 1 => Just(0), 2 => pick()];
+    let beside = prop_oneof![Just(Direction::Before), Just(Direction::After)];
+    prop_oneof![
+        4 => proptest::collection::vec(job, 1..3).prop_map(Op::Enqueue),
+        6 => (pick(), end, beside).prop_map(|(job, other, to)| Op::Move(job, other, to)),
+        3 => (pick(), pick(), direction()).prop_map(|(job, other, to)| Op::Move(job, other, to)),
+        3 => working(),
+        2 => queueing(),
+        1 => Just(Op::Pass(SECOND)),
+    ]
+    .boxed()
+}
+
+/// A step of busy schedules: little else than time, decisions and ends.
+fn scheduling() -> BoxedStrategy<Op> {
+    prop_oneof![
+        3 => steering(),
+        4 => passing().prop_map(Op::Pass),
+        5 => Just(Op::Fire),
+        1 => Just(Op::Register),
+        2 => (pick(), 0..2usize, 1..5usize).prop_map(|(node, queue, limit)| Op::Claim(node, queue, limit)),
+        3 => (pick(), ending()).prop_map(|(job, ending)| Op::Finish(job, ending)),
+        1 => Just(Op::Reconcile),
+    ]
+    .boxed()
+}
+
+/// A history of at most so many steps: of everything, of a crowded queue, or of busy schedules.
+pub fn history(steps: usize) -> BoxedStrategy<Vec<Op>> {
+    let of = |step: BoxedStrategy<Op>| proptest::collection::vec(step, steps / 4..steps);
+    prop_oneof![2 => of(op()), 1 => of(crowding()), 1 => of(scheduling())].boxed()
+}
+
+/// One step of everything.
+fn op() -> BoxedStrategy<Op> {
     prop_oneof![
         40 => plain(),
         3 => plain().prop_map(|op| Op::Refused(Box::new(op))),

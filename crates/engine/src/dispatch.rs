@@ -1,0 +1,277 @@
+//! The desk of a node: claims jobs up to its room, starts them, and reports how they ended.
+//!
+//! Reports and claims go to the store together. While they are on their way more jobs come to their end, so that
+//! under load reports are grouped by themselves, and on an idle node each is sent at once.
+
+use crate::stop::StopHandle;
+use crate::work::{Executors, run_job};
+use punctual_core::execute::StopReason;
+use punctual_core::id::{ClaimId, JobId};
+use punctual_core::store::{
+    ClaimRequest, ClaimedJob, FinishResult, FinishedRun, Heartbeat, Lease, Store, StoreError, StoreResult,
+};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::task::JoinSet;
+
+/// How much a node takes on.
+#[derive(Debug, Clone)]
+pub struct DeskOptions {
+    /// Jobs that run at once.
+    pub room: usize,
+    /// Jobs that are claimed ahead, so that a free place is filled without asking the store.
+    pub prefetch: usize,
+    /// Only these queues; all when empty.
+    pub queues: Vec<String>,
+    /// How long a run may take to end after it is told to stop.
+    pub grace: Duration,
+}
+
+/// What one exchange with the store did.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Exchange {
+    /// Jobs that were claimed.
+    pub claimed: usize,
+    /// Runs that were closed.
+    pub closed: usize,
+    /// Runs that had been given to somebody else: nothing was overwritten.
+    pub refused: usize,
+}
+
+/// The runs of a node, shared with whoever may have to stop them.
+#[derive(Debug, Clone, Default)]
+pub struct RunningSet(Arc<Mutex<BTreeMap<JobId, StopHandle>>>);
+
+impl RunningSet {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<JobId, StopHandle>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells one run to stop, if it is here.
+    pub fn stop(&self, id: JobId, reason: StopReason) {
+        if let Some(run) = self.lock().get(&id) {
+            run.stop(reason);
+        }
+    }
+
+    /// Tells all runs to stop.
+    pub fn stop_all(&self, reason: StopReason) {
+        self.lock().values().for_each(|run| run.stop(reason));
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.lock().len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// The desk of one node under one lease.
+pub struct Desk {
+    store: Arc<dyn Store>,
+    lease: Lease,
+    executors: Executors,
+    options: DeskOptions,
+    running: RunningSet,
+    tasks: JoinSet<FinishedRun>,
+    /// Claimed and not started.
+    waiting: VecDeque<ClaimedJob>,
+    /// Ended and not reported.
+    ended: Vec<FinishedRun>,
+    /// Jobs that the store says are ours and that we do not know, as of the last heartbeat.
+    strays: BTreeSet<JobId>,
+}
+
+impl Desk {
+    /// An empty desk.
+    pub fn new(
+        store: Arc<dyn Store>, lease: Lease, executors: Executors, options: DeskOptions, running: RunningSet,
+    ) -> Self {
+        Self {
+            store,
+            lease,
+            executors,
+            options,
+            running,
+            tasks: JoinSet::new(),
+            waiting: VecDeque::new(),
+            ended: Vec::new(),
+            strays: BTreeSet::new(),
+        }
+    }
+
+    /// How many more jobs it would take.
+    pub fn free(&self) -> usize {
+        let taken = self.running.len() + self.waiting.len();
+        (self.options.room + self.options.prefetch).saturating_sub(taken)
+    }
+
+    /// Whether everything that was claimed has been reported.
+    pub fn is_clear(&self) -> bool {
+        self.running.is_empty() && self.waiting.is_empty() && self.ended.is_empty()
+    }
+
+    /// How many runs are going on.
+    pub fn runs(&self) -> usize {
+        self.running.len()
+    }
+
+    /// Tells all runs to stop.
+    pub fn stop_all(&self, reason: StopReason) {
+        self.running.stop_all(reason);
+    }
+
+    /// Waits until a run has ended; for ever when there is none.
+    pub async fn next_end(&mut self) {
+        match self.tasks.join_next().await {
+            Some(end) => self.note_end(end),
+            None => std::future::pending().await,
+        }
+        while let Some(end) = self.tasks.try_join_next() {
+            self.note_end(end);
+        }
+    }
+
+    fn note_end(&mut self, end: Result<FinishedRun, tokio::task::JoinError>) {
+        match end {
+            Ok(end) => {
+                self.running.lock().remove(&end.job_id);
+                self.ended.push(end);
+            }
+            // Runs are not aborted one by one, and panics are caught inside; the lease's end cleans up what is left.
+            Err(error) => tracing::error!("a run's task was lost: {error}"),
+        }
+    }
+
+    /// Reports what has ended and claims what there is room for, both at once. Nothing is lost when the store
+    /// cannot be reached: the reports stay here, and a claim whose answer was lost is found by the heartbeat.
+    pub async fn exchange(&mut self, claim: bool) -> StoreResult<Exchange> {
+        let reports = std::mem::take(&mut self.ended);
+        let limit = if claim { self.free() } else { 0 };
+        let (reported, claimed) = tokio::join!(self.report(&reports), self.claim(limit));
+        let mut done = Exchange::default();
+        match reported {
+            Ok(results) => {
+                done.closed = results.iter().filter(|result| matches!(result, FinishResult::Closed { .. })).count();
+                done.refused = results.len() - done.closed;
+            }
+            Err(error) => {
+                self.ended.extend(reports);
+                return Err(error);
+            }
+        }
+        let claimed = claimed?;
+        done.claimed = claimed.len();
+        self.waiting.extend(claimed);
+        self.start_waiting();
+        Ok(done)
+    }
+
+    async fn report(&self, reports: &[FinishedRun]) -> StoreResult<Vec<FinishResult>> {
+        if reports.is_empty() {
+            return Ok(Vec::new());
+        }
+        match self.store.finish_runs_if_leased(self.lease, reports.to_vec()).await {
+            // One report that cannot be stored must not hold up the others.
+            Err(StoreError::Internal(_) | StoreError::Invalid(_)) => self.report_one_by_one(reports).await,
+            results => results,
+        }
+    }
+
+    async fn report_one_by_one(&self, reports: &[FinishedRun]) -> StoreResult<Vec<FinishResult>> {
+        let mut results = Vec::with_capacity(reports.len());
+        for report in reports {
+            match self.store.finish_runs_if_leased(self.lease, vec![report.clone()]).await {
+                Ok(result) => results.extend(result),
+                Err(error @ (StoreError::Internal(_) | StoreError::Invalid(_))) => {
+                    let words = format!("its end could not be stored: {error}");
+                    let plain = FinishedRun::failed(report.job_id, punctual_core::run::ErrorCode::Internal, words);
+                    results.extend(self.store.finish_runs_if_leased(self.lease, vec![plain]).await?);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(results)
+    }
+
+    async fn claim(&self, limit: usize) -> StoreResult<Vec<ClaimedJob>> {
+        if limit == 0 {
+            return Ok(Vec::new());
+        }
+        let request = ClaimRequest {
+            lease: self.lease,
+            claim_id: ClaimId(uuid::Uuid::new_v4()),
+            queues: self.options.queues.clone(),
+            job_types: self.executors.job_types(),
+            limit,
+        };
+        self.store.claim_jobs_if_leased(request).await
+    }
+
+    /// Starts what was claimed, as far as there is room.
+    fn start_waiting(&mut self) {
+        while self.running.len() < self.options.room
+            && let Some(claimed) = self.waiting.pop_front()
+        {
+            let (stop, id) = (StopHandle::default(), claimed.job.id);
+            self.running.lock().insert(id, stop.clone());
+            let (executors, grace) = (self.executors.clone(), self.options.grace);
+            let job = claimed.job.clone();
+            self.tasks.spawn(async move { run_job(&executors, claimed, stop, grace).await.of(&job) });
+        }
+    }
+
+    /// Acts on a heartbeat's answer: stops what is to be stopped, and says which jobs the store believes to be ours
+    /// although we know nothing of them, twice in a row: the answer to their claim was lost.
+    pub fn hear(&mut self, beat: &Heartbeat) -> Vec<JobId> {
+        for id in &beat.cancel_requested {
+            self.running.stop(*id, StopReason::Cancelled);
+        }
+        let known = self.known();
+        // What the store does not count as ours any more was taken away; it must end without a trace.
+        let running: Vec<_> = self.running.lock().keys().copied().collect();
+        for id in running.iter().filter(|id| !beat.running.contains(id)) {
+            self.running.stop(*id, StopReason::Fenced);
+        }
+        let unknown: BTreeSet<_> = beat.running.iter().filter(|id| !known.contains(id)).copied().collect();
+        let strays = unknown.intersection(&self.strays).copied().collect();
+        self.strays = unknown;
+        strays
+    }
+
+    fn known(&self) -> BTreeSet<JobId> {
+        let waiting = self.waiting.iter().map(|claimed| claimed.job.id);
+        let ended = self.ended.iter().map(|end| end.job_id);
+        self.running.lock().keys().copied().chain(waiting).chain(ended).collect()
+    }
+
+    /// Gives jobs back that never started, and forgets them.
+    pub async fn give_back(&mut self, jobs: Vec<JobId>) -> StoreResult<usize> {
+        if jobs.is_empty() {
+            return Ok(0);
+        }
+        Ok(self.store.give_back_if_leased(self.lease, jobs).await?.len())
+    }
+
+    /// Gives back everything that was claimed ahead.
+    pub async fn give_back_waiting(&mut self) -> StoreResult<usize> {
+        let jobs = self.waiting.iter().map(|claimed| claimed.job.id).collect();
+        let given = self.give_back(jobs).await?;
+        self.waiting.clear();
+        Ok(given)
+    }
+
+    /// Stops everything at once and forgets it: the lease is lost, and others decide what becomes of the runs.
+    pub async fn drop_everything(&mut self) {
+        self.running.stop_all(StopReason::Fenced);
+        self.tasks.shutdown().await;
+        self.running.lock().clear();
+        self.waiting.clear();
+        self.ended.clear();
+    }
+}

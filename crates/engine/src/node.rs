@@ -1,0 +1,321 @@
+//! One node: its lease, its desk, and the loops beside them, from the first heartbeat to a clean leave.
+
+use crate::clock::Uptime;
+use crate::dispatch::{Desk, DeskOptions, RunningSet};
+use crate::fire::{self, FireOptions};
+use crate::lease::HeldLease;
+use crate::recover::{Observer, recover_once};
+use crate::work::Executors;
+use punctual_core::execute::StopReason;
+use punctual_core::store::{Heartbeat, NewNode, Store, StoreError, StoreResult};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc::error::TrySendError;
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until};
+
+/// How long a node waits before it asks an unreachable store again.
+const SETBACK: Duration = Duration::from_millis(250);
+
+/// When an idle node looks again: soon at first, because work often comes in bursts, then rarely.
+const LOOKS: [Duration; 3] = [Duration::from_millis(5), Duration::from_millis(20), Duration::from_millis(100)];
+
+/// How a node behaves.
+#[derive(Debug, Clone)]
+pub struct NodeOptions {
+    /// For people: the host's name, for example.
+    pub name: String,
+    /// What it takes on.
+    pub desk: DeskOptions,
+    /// From one heartbeat to the next.
+    pub heartbeat: Duration,
+    /// How long a node may be silent before others take over.
+    pub lease: Duration,
+    /// The longest sleep of the firing loop, and the pause between two looks for lost nodes.
+    pub sweep: Duration,
+    /// How often an idle node looks for work that it was not told of.
+    pub poll: Duration,
+    /// How long running jobs may go on after the shutdown has come (C08).
+    pub shutdown_grace: Duration,
+}
+
+impl Default for NodeOptions {
+    fn default() -> Self {
+        Self {
+            name: "node".to_owned(),
+            desk: DeskOptions { room: 8, prefetch: 4, queues: Vec::new(), grace: Duration::from_secs(10) },
+            heartbeat: Duration::from_secs(1),
+            lease: Duration::from_secs(15),
+            sweep: Duration::from_secs(30),
+            poll: Duration::from_millis(500),
+            shutdown_grace: Duration::from_secs(30),
+        }
+    }
+}
+
+/// What a node tells while it works.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NodeEvent {
+    /// It has a lease and takes work.
+    Ready,
+    /// The shutdown has come; so many jobs are still running.
+    Draining {
+        /// Running jobs it waits for.
+        running: usize,
+    },
+    /// It could not renew its lease in time, or lost it; everything was stopped, and it comes back under a new one.
+    Fenced,
+    /// It has left.
+    Left,
+}
+
+/// A future that says that it is time to stop.
+pub type Shutdown = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// When to stop: `gently` lets running jobs finish within the grace, `now` stops them at once.
+pub struct Signals {
+    /// The first signal.
+    pub gently: Shutdown,
+    /// The second one.
+    pub now: Shutdown,
+}
+
+/// Works until the shutdown: fires, claims, runs, reports, recovers. A lease that is lost is replaced by a new one.
+pub async fn run_until(
+    store: Arc<dyn Store>, executors: Executors, options: NodeOptions, mut signals: Signals,
+    mut on_event: impl FnMut(NodeEvent) + Send,
+) -> StoreResult<()> {
+    let uptime = Uptime::start();
+    loop {
+        let registered = tokio::select! {
+            biased;
+            () = &mut signals.gently => return Ok(()),
+            registered = register(&*store, &executors, &options) => registered?,
+        };
+        let lease = HeldLease::new(registered, options.lease, uptime.now());
+        let mut life = Life::start(Arc::clone(&store), lease, &executors, &options, uptime);
+        on_event(NodeEvent::Ready);
+        let end = life.work(&mut signals, &mut on_event).await;
+        life.loops.shutdown().await;
+        match end {
+            End::Left => {
+                on_event(NodeEvent::Left);
+                return Ok(());
+            }
+            End::Fenced => on_event(NodeEvent::Fenced),
+        }
+    }
+}
+
+/// Takes a lease, and waits for a store that is out of reach.
+async fn register(
+    store: &dyn Store, executors: &Executors, options: &NodeOptions,
+) -> StoreResult<punctual_core::store::Lease> {
+    loop {
+        let node = NewNode { name: options.name.clone(), offers: executors.job_types() };
+        match store.register_node(node).await {
+            Err(error @ (StoreError::Unavailable(_) | StoreError::Full(_))) => {
+                tracing::warn!("failed to come to work: {error}");
+                sleep(SETBACK).await;
+            }
+            result => return result,
+        }
+    }
+}
+
+/// A node under one lease.
+struct Life {
+    desk: Desk,
+    loops: tokio::task::JoinSet<()>,
+    beats: mpsc::Receiver<Beat>,
+    changes: Box<dyn punctual_core::store::Changes>,
+    options: NodeOptions,
+    draining: watch::Sender<bool>,
+    lease: HeldLease,
+    store: Arc<dyn Store>,
+}
+
+/// What the heartbeat's task has to tell.
+enum Beat {
+    Answer(Heartbeat),
+    Lost,
+}
+
+enum End {
+    Left,
+    Fenced,
+}
+
+impl Life {
+    fn start(
+        store: Arc<dyn Store>, lease: HeldLease, executors: &Executors, options: &NodeOptions, uptime: Uptime,
+    ) -> Self {
+        let running = RunningSet::default();
+        let (tell, beats) = mpsc::channel(4);
+        let draining = watch::Sender::new(false);
+        let mut loops = tokio::task::JoinSet::new();
+        loops.spawn(keep_lease(Arc::clone(&store), lease, running.clone(), options.heartbeat, uptime, tell));
+        loops.spawn(fire_on_time(Arc::clone(&store), lease, options.sweep, draining.subscribe()));
+        loops.spawn(watch_others(Arc::clone(&store), options.clone(), uptime));
+        let desk = Desk::new(Arc::clone(&store), lease.lease, executors.clone(), options.desk.clone(), running);
+        Self { desk, loops, beats, changes: store.changes(), options: options.clone(), draining, lease, store }
+    }
+
+    /// Takes and runs jobs until the shutdown, or until the lease is lost.
+    async fn work(&mut self, signals: &mut Signals, on_event: &mut (impl FnMut(NodeEvent) + Send)) -> End {
+        let mut looks = 0;
+        let mut pause = Duration::ZERO;
+        loop {
+            tokio::select! {
+                biased;
+                () = &mut signals.gently => return self.drain(signals, on_event).await,
+                beat = self.beats.recv() => if self.hear(beat).await.is_err() {
+                    return self.fenced().await;
+                },
+                () = self.desk.next_end() => looks = 0,
+                () = self.changes.next() => looks = 0,
+                () = sleep(pause) => looks += 1,
+            }
+            match self.desk.exchange(true).await {
+                Ok(done) if done.claimed > 0 => (looks, pause) = (0, LOOKS[0]),
+                Ok(_) => pause = LOOKS.get(looks).copied().unwrap_or(self.options.poll),
+                Err(error) if HeldLease::is_over(&error) => return self.fenced().await,
+                Err(error) => {
+                    tracing::warn!("failed to exchange work with the store: {error}");
+                    pause = SETBACK;
+                }
+            }
+        }
+    }
+
+    async fn hear(&mut self, beat: Option<Beat>) -> Result<(), End> {
+        match beat {
+            Some(Beat::Answer(beat)) => {
+                let strays = self.desk.hear(&beat);
+                if !strays.is_empty() {
+                    tracing::warn!(jobs = strays.len(), "giving back jobs whose claim was never answered");
+                    if let Err(error) = self.desk.give_back(strays).await {
+                        tracing::warn!("failed to give jobs back: {error}");
+                    }
+                }
+                Ok(())
+            }
+            Some(Beat::Lost) | None => Err(End::Fenced),
+        }
+    }
+
+    async fn fenced(&mut self) -> End {
+        tracing::error!("the lease is lost: stopping everything");
+        self.desk.drop_everything().await;
+        End::Fenced
+    }
+
+    /// Takes nothing new, lets what runs come to its end within the grace, and leaves.
+    async fn drain(&mut self, signals: &mut Signals, on_event: &mut (impl FnMut(NodeEvent) + Send)) -> End {
+        self.draining.send_replace(true);
+        on_event(NodeEvent::Draining { running: self.desk.runs() });
+        let mut deadline = Instant::now() + self.options.shutdown_grace;
+        let mut told = false;
+        loop {
+            if let Err(error) = self.settle().await {
+                if HeldLease::is_over(&error) {
+                    return self.fenced().await;
+                }
+                tracing::warn!("failed to report before leaving: {error}");
+            } else if self.desk.is_clear() {
+                break;
+            }
+            if told && Instant::now() >= deadline {
+                break;
+            }
+            tokio::select! {
+                biased;
+                () = &mut signals.now, if !told => deadline = Instant::now(),
+                beat = self.beats.recv() => if self.hear(beat).await.is_err() {
+                    return self.fenced().await;
+                },
+                () = self.desk.next_end() => {}
+                () = sleep_until(deadline) => {}
+                () = sleep(SETBACK) => {}
+            }
+            if !told && Instant::now() >= deadline {
+                told = true;
+                self.desk.stop_all(StopReason::Shutdown);
+                deadline = Instant::now() + self.options.desk.grace + SETBACK;
+            }
+        }
+        if let Err(error) = self.store.leave_if_leased(self.lease.lease).await {
+            tracing::warn!("failed to leave; others will notice within a lease: {error}");
+        }
+        End::Left
+    }
+
+    /// Gives back what has not started and reports what has ended.
+    async fn settle(&mut self) -> StoreResult<()> {
+        self.desk.give_back_waiting().await?;
+        self.desk.exchange(false).await?;
+        Ok(())
+    }
+}
+
+/// Renews the lease on a task of its own, so that no amount of work delays it. When it cannot be renewed in time,
+/// everything is stopped from here, whatever the desk is waiting for.
+async fn keep_lease(
+    store: Arc<dyn Store>, mut lease: HeldLease, running: RunningSet, every: Duration, uptime: Uptime,
+    tell: mpsc::Sender<Beat>,
+) {
+    let mut ticks = interval(every);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        let (sent_at, held) = (uptime.now(), lease);
+        let beat = tokio::select! {
+            beat = lease.renew(&*store, sent_at) => beat,
+            () = until_over(held, uptime) => Err(StoreError::LostLease),
+        };
+        let over = match beat {
+            // A desk that is busy hears the next one; the renewal must not wait for it.
+            Ok(beat) => matches!(tell.try_send(Beat::Answer(beat)), Err(TrySendError::Closed(_))),
+            Err(error) if HeldLease::is_over(&error) => true,
+            Err(error) => {
+                tracing::warn!("failed to renew the lease: {error}");
+                !lease.holds(uptime.now())
+            }
+        };
+        if over {
+            running.stop_all(StopReason::Fenced);
+            // The desk may be gone already; then there is nobody to tell.
+            let _gone = tell.send(Beat::Lost).await;
+            return;
+        }
+    }
+}
+
+/// Ends when a lease does not hold any more, for a renewal that hangs.
+async fn until_over(lease: HeldLease, uptime: Uptime) {
+    while lease.holds(uptime.now()) {
+        sleep(SETBACK).await;
+    }
+}
+
+async fn fire_on_time(store: Arc<dyn Store>, lease: HeldLease, sweep: Duration, mut draining: watch::Receiver<bool>) {
+    let options = FireOptions { node: Some(lease.lease.node_id), sweep, ..FireOptions::default() };
+    let ended = async move {
+        let _gone = draining.wait_for(|draining| *draining).await;
+    };
+    fire::run_until(&*store, &options, |_| {}, ended).await;
+}
+
+/// Looks for lost nodes several times in a lease, so that one is noticed soon after its time.
+async fn watch_others(store: Arc<dyn Store>, options: NodeOptions, uptime: Uptime) {
+    let mut observer = Observer::new(options.lease);
+    let mut ticks = interval((options.lease / 5).clamp(Duration::from_millis(50), options.sweep));
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        if let Err(error) = recover_once(&*store, &mut observer, uptime.now()).await {
+            tracing::warn!("failed to look for lost nodes: {error}");
+        }
+    }
+}

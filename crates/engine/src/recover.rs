@@ -1,0 +1,97 @@
+//! Recovery: watching other nodes' heartbeats on our own clock, and judging what a lost one left behind.
+//!
+//! A node is lost when its heartbeat *counter* stood still for a whole lease on the observer's monotonic clock. No
+//! wall clock is compared, so a jump of any of them, the database's included, expires nothing.
+
+use punctual_core::id::LeaseId;
+use punctual_core::store::{Lease, LostNode, NodePulse, Recovered, Store, StoreResult};
+use std::collections::HashMap;
+use std::time::Duration;
+
+/// What one observer has seen of the others.
+#[derive(Debug)]
+pub struct Observer {
+    lease: Duration,
+    seen: HashMap<LeaseId, Sighting>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Sighting {
+    counter: i64,
+    /// On the observer's monotonic clock.
+    since: Duration,
+}
+
+impl Observer {
+    /// An observer that has seen nobody yet.
+    pub fn new(lease: Duration) -> Self {
+        Self { lease, seen: HashMap::new() }
+    }
+
+    /// Notes the counters at one instant of the observer's monotonic clock; returns who is lost.
+    pub fn look(&mut self, pulses: &[NodePulse], now: Duration) -> Vec<LostNode> {
+        self.seen.retain(|lease_id, _| pulses.iter().any(|pulse| pulse.lease_id == *lease_id));
+        pulses.iter().filter_map(|pulse| self.look_at(pulse, now)).collect()
+    }
+
+    fn look_at(&mut self, pulse: &NodePulse, now: Duration) -> Option<LostNode> {
+        let fresh = Sighting { counter: pulse.counter, since: now };
+        let seen = self.seen.entry(pulse.lease_id).or_insert(fresh);
+        if seen.counter != pulse.counter {
+            *seen = fresh;
+        }
+        let still = now.saturating_sub(seen.since);
+        let lease = Lease { node_id: pulse.node_id, lease_id: pulse.lease_id };
+        (still >= self.lease).then_some(LostNode { lease, counter: pulse.counter })
+    }
+}
+
+/// One pass: looks at all nodes, and recovers what the lost ones and half-done recoveries left.
+pub async fn recover_once(store: &dyn Store, observer: &mut Observer, now: Duration) -> StoreResult<Recovered> {
+    let pulses = store.node_pulses().await?;
+    let lost = observer.look(&pulses, now);
+    let recovered = store.recover_lost_nodes(lost).await?;
+    if recovered != Recovered::default() {
+        tracing::warn!(
+            nodes = recovered.nodes,
+            closed = recovered.closed.len(),
+            retries = recovered.retries.len(),
+            leftovers = recovered.leftovers,
+            "recovered what lost nodes left behind"
+        );
+    }
+    Ok(recovered)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use punctual_core::id::NodeId;
+
+    fn pulse(id: u8, counter: i64) -> NodePulse {
+        NodePulse {
+            node_id: NodeId::from_bytes([id; 16]),
+            lease_id: LeaseId::from_bytes([id; 16]),
+            name: format!("n{id}"),
+            counter,
+            offers: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn c09_a_node_is_lost_when_its_counter_stood_still_for_a_whole_lease() {
+        let mut observer = Observer::new(Duration::from_secs(15));
+        let at = Duration::from_secs;
+        assert!(observer.look(&[pulse(1, 5), pulse(2, 5)], at(100)).is_empty());
+        assert!(observer.look(&[pulse(1, 5), pulse(2, 6)], at(114)).is_empty());
+        let lost = observer.look(&[pulse(1, 5), pulse(2, 6)], at(115));
+        assert_eq!(lost.iter().map(|lost| lost.lease.node_id).collect::<Vec<_>>(), [NodeId::from_bytes([1; 16])]);
+        assert_eq!(lost[0].counter, 5);
+    }
+
+    #[test]
+    fn c09_a_new_observer_gives_everybody_a_whole_lease() {
+        let mut observer = Observer::new(Duration::from_secs(15));
+        assert!(observer.look(&[pulse(1, 5)], Duration::from_secs(1_000_000)).is_empty());
+    }
+}

@@ -1,0 +1,4 @@
+//! What jobs do for real, one file for each kind of target.
+
+pub mod command;
+pub mod task;

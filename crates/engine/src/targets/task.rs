@@ -1,0 +1,58 @@
+//! Handlers in the host program: async functions from input to output.
+
+use async_trait::async_trait;
+use punctual_core::execute::{Executor, RunContext, RunEnd};
+use punctual_core::json::Json;
+use punctual_core::run::ErrorCode;
+
+/// Why a handler did not do its work.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TaskError {
+    /// Trying again may help.
+    Retryable(String),
+    /// Trying again will not help.
+    Fatal(String),
+}
+
+impl TaskError {
+    fn end(self) -> RunEnd {
+        match self {
+            Self::Retryable(error) => RunEnd::failed(ErrorCode::TargetError, error),
+            Self::Fatal(error) => RunEnd::failed(ErrorCode::TargetRejected, error),
+        }
+    }
+}
+
+/// Makes an executor of an async function.
+///
+/// ```
+/// use punctual_engine::targets::task::Handler;
+/// let greet = Handler::new(|run| async move { Ok(Some(run.job.spec.input.clone())) });
+/// # let _ = greet;
+/// ```
+pub struct Handler<F>(F);
+
+impl<F, W> Handler<F>
+where
+    F: Fn(RunContext) -> W + Send + Sync,
+    W: Future<Output = Result<Option<Json>, TaskError>> + Send,
+{
+    /// Wraps the function.
+    pub fn new(work: F) -> Self {
+        Self(work)
+    }
+}
+
+#[async_trait]
+impl<F, W> Executor for Handler<F>
+where
+    F: Fn(RunContext) -> W + Send + Sync,
+    W: Future<Output = Result<Option<Json>, TaskError>> + Send,
+{
+    async fn run(&self, run: RunContext) -> RunEnd {
+        match (self.0)(run).await {
+            Ok(output) => RunEnd::completed(output),
+            Err(error) => error.end(),
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! One run, from the claim to its end.
+
+use crate::stop::StopHandle;
+use punctual_core::execute::{Executor, RunContext, RunEnd, Stop, StopReason};
+use punctual_core::job::{Job, Timeout};
+use punctual_core::run::ErrorCode;
+use punctual_core::store::ClaimedJob;
+use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{sleep, timeout};
+
+/// What a node can run: an executor for each job type.
+#[derive(Clone, Default)]
+pub struct Executors(BTreeMap<String, Arc<dyn Executor>>);
+
+impl Executors {
+    /// Adds one; a later one of the same type takes the place of the earlier one.
+    #[must_use]
+    pub fn with(mut self, job_type: impl Into<String>, executor: Arc<dyn Executor>) -> Self {
+        self.0.insert(job_type.into(), executor);
+        self
+    }
+
+    /// The job types, as the node offers them.
+    pub fn job_types(&self) -> Vec<String> {
+        self.0.keys().cloned().collect()
+    }
+
+    fn of(&self, job: &Job) -> Option<Arc<dyn Executor>> {
+        self.0.get(&job.spec.target.job_type()).cloned()
+    }
+}
+
+impl std::fmt::Debug for Executors {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.0.keys()).finish()
+    }
+}
+
+/// Runs one claimed job to its end, which comes soon after it is told to stop, whatever the executor does.
+pub async fn run_job(executors: &Executors, claimed: ClaimedJob, stop: StopHandle, grace: Duration) -> RunEnd {
+    let job = Arc::new(claimed.job);
+    let Some(executor) = executors.of(&job) else {
+        let job_type = job.spec.target.job_type();
+        return RunEnd::failed(ErrorCode::NoExecutor, format!("this node cannot run `{job_type}`"));
+    };
+    let run = RunContext { job: Arc::clone(&job), started_at: claimed.started_at, stop: Arc::new(stop.clone()) };
+    let work = catch_panics(executor.run(run));
+    let end = tokio::select! {
+        end = work_until_stopped(work, &stop, grace) => end,
+        () = tell_timeout(&job, &stop) => RunEnd::stopped(StopReason::Timeout),
+    };
+    judge(end, stop.reason())
+}
+
+/// Lets the executor work; once it is told to stop it has the grace to come to its end, and is dropped then.
+async fn work_until_stopped(work: impl Future<Output = RunEnd>, stop: &StopHandle, grace: Duration) -> RunEnd {
+    let mut work = pin!(work);
+    tokio::select! {
+        biased;
+        end = &mut work => end,
+        reason = stop.requested() => match reason {
+            // No time is left: somebody else may be at it already.
+            StopReason::Fenced => RunEnd::stopped(reason),
+            reason => timeout(grace, work).await.unwrap_or_else(|_| RunEnd::stopped(reason)),
+        }
+    }
+}
+
+/// Tells the run to stop when its time is over; never ends by itself, so that the stop takes its ordinary way.
+async fn tell_timeout(job: &Job, stop: &StopHandle) {
+    if let Timeout::After(limit) = job.spec.timeout {
+        sleep(Duration::try_from(limit).unwrap_or(Duration::MAX)).await;
+        stop.stop(StopReason::Timeout);
+    }
+    std::future::pending::<()>().await;
+}
+
+/// What was stopped is recorded as stopped, whatever the executor made of it, unless it had completed all the same.
+fn judge(end: RunEnd, told: Option<StopReason>) -> RunEnd {
+    match told {
+        Some(reason) if end.outcome != punctual_core::run::Outcome::Completed => {
+            let stopped = RunEnd::stopped(reason);
+            RunEnd { exit_code: end.exit_code, output: end.output, log_ref: end.log_ref, ..stopped }
+        }
+        _ => end,
+    }
+}
+
+/// A handler that panics fails its own run and nothing else.
+async fn catch_panics(work: impl Future<Output = RunEnd>) -> RunEnd {
+    let mut work = pin!(work);
+    std::future::poll_fn(|cx| {
+        let polled = std::panic::catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(cx)));
+        match polled {
+            Ok(state) => state,
+            Err(panic) => {
+                let words = panic
+                    .downcast_ref::<&str>()
+                    .map(|text| (*text).to_owned())
+                    .or_else(|| panic.downcast_ref::<String>().cloned())
+                    .unwrap_or_else(|| "no message".to_owned());
+                std::task::Poll::Ready(RunEnd::failed(ErrorCode::TargetError, format!("the handler panicked: {words}")))
+            }
+        }
+    })
+    .await
+}
