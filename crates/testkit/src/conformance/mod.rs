@@ -253,6 +253,10 @@ macro_rules! for_each_conformance_case {
                 a10_the_ledger_outlives_the_history,
                 c09_a_run_that_ended_is_not_overwritten_by_its_own_node,
                 c12_a_call_that_fails_half_way_leaves_nothing_behind,
+                a26_a_failed_run_of_a_deleted_schedule_is_not_tried_again,
+                c04_the_chain_of_an_edited_retry_is_kept_whole,
+                c07_the_first_reason_to_stop_a_run_stands,
+                c08_a_job_that_was_asked_to_stop_does_not_go_back,
             }
         }
     };
