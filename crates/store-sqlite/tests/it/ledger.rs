@@ -1,9 +1,11 @@
-//! The statements and savepoints behind firing, each without the rules that stand before it.
+//! The last line of defence: statements, savepoints and indexes, each without the rules that stand before it.
 
 use jiff::Timestamp;
+use punctual_core::id::ClaimId;
+use punctual_core::job::NewJob;
 use punctual_core::name::Name;
 use punctual_core::schedule::ScheduleDefinition;
-use punctual_core::store::Store;
+use punctual_core::store::{ClaimRequest, NewNode, Store};
 use punctual_core::target::Target;
 use punctual_core::timing::TimingSpec;
 use punctual_store_sqlite::{SqliteOptions, SqliteStore, sql};
@@ -70,4 +72,21 @@ async fn e02_a_firing_that_fails_half_way_leaves_nothing_behind_and_holds_up_nob
     assert_eq!(store.slots(sound.id, None, 10).await.unwrap().len(), 1);
     let problem = store.schedule(&broken.id.into()).await.unwrap().unwrap().state.problem.unwrap();
     assert!(problem.contains("no room here"), "{problem}");
+}
+
+#[tokio::test]
+async fn a06_the_file_holds_no_two_jobs_of_one_key_that_may_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, _clock, connection) = world(folder.path());
+    let keyed = |key: &str| NewJob { serial_key: Some(key.to_owned()), ..NewJob::new(Target::task("work")) };
+    store.enqueue_jobs(vec![keyed("a"), keyed("b"), keyed("b")]).await.unwrap();
+    connection.execute("UPDATE punctual_queue SET ready = 1", []).unwrap_err();
+
+    let job_types = vec!["task:work".to_owned()];
+    let lease = store.register_node(NewNode { name: "n".to_owned(), offers: job_types.clone() }).await.unwrap();
+    let claim_id = ClaimId(uuid::Uuid::from_u128(1));
+    let request = ClaimRequest { lease, claim_id, queues: Vec::new(), job_types, limit: 10 };
+    assert_eq!(store.claim_jobs_if_leased(request).await.unwrap().len(), 2);
+    connection.execute("UPDATE punctual_running SET serial_key = 'a'", []).unwrap_err();
+    assert_eq!(connection.execute("UPDATE punctual_running SET serial_key = NULL", []).unwrap(), 2);
 }

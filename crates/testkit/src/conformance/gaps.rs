@@ -1,11 +1,12 @@
 //! Facts that only a mutant had shown to be missing: rules that stand behind another rule, each seen by itself.
 
 use crate::prelude::*;
-use punctual_core::job::NewJob;
+use punctual_core::job::{JobState, NewJob};
 use punctual_core::order::Move;
 use punctual_core::run::{ErrorCode, Outcome};
+use punctual_core::schedule::{Overlap, ScheduleDefinition};
 use punctual_core::slot::{Decision, Reason};
-use punctual_core::store::{FinishedRun, Pruned, Retention, StoreError};
+use punctual_core::store::{FinishResult, FinishedRun, Pruned, Retention, StoreError};
 
 pub async fn a04_a_slot_has_one_decision_whenever_it_is_made(world: &mut World) {
     let schedule = world.create(minutely("decided")).await;
@@ -108,4 +109,64 @@ pub async fn c12_a_call_that_fails_half_way_leaves_nothing_behind(world: &mut Wo
     assert_eq!(world.snapshot(&[]).await, before);
     let edited = world.store().update_schedule_if_version(schedule.id, 1, hourly("free")).await.expect("an edit");
     assert_eq!(edited.version, 2);
+}
+
+pub async fn a26_a_failed_run_of_a_deleted_schedule_is_not_tried_again(world: &mut World) {
+    let schedule = world.create(ScheduleDefinition { retry: retry(5, SHORTEST_WAIT), ..minutely("doomed") }).await;
+    let lease = world.node("a").await;
+    world.set_time("00:01:00");
+    let running = world.fire_one().await;
+    world.claim_one(lease).await;
+    world.store().delete_schedule(schedule.id).await.expect("it is deleted");
+    assert_eq!(world.fail(lease, running).await, None, "nobody wants it any more");
+    assert!(world.closed_run(running).await.is_final);
+    assert_eq!(world.count("SELECT COUNT(*) FROM {jobs}").await, 1);
+}
+
+pub async fn c04_the_chain_of_an_edited_retry_is_kept_whole(world: &mut World) {
+    let lease = world.node("a").await;
+    let first = world.enqueue(retried_job(5, SHORTEST_WAIT)).await;
+    world.claim_one(lease).await;
+    let second = world.fail_and_requeue(lease, first).await;
+    let edited = world.store().edit_job_if_queued(second, json("[1]")).await.expect("it is replaced");
+    assert_eq!(world.job(edited).await.job.retry_of, Some(first));
+    world.set_time("10:00:00");
+    let retention = Retention { runs_before: clock_time("10:00:00"), slots_before: clock_time("00:00:00"), limit: ALL };
+    for _ in 0..3 {
+        world.store().prune_history(retention).await.expect("history can be pruned");
+    }
+    let known = world.store().job(first).await.expect("jobs can be read");
+    assert!(known.is_some(), "the retry that took the place of the other is alive");
+}
+
+pub async fn c07_the_first_reason_to_stop_a_run_stands(world: &mut World) {
+    world.create(ScheduleDefinition { overlap: Overlap::Replace, ..minutely("replaced") }).await;
+    let lease = world.node("a").await;
+    world.set_time("00:01:00");
+    let first = world.fire_one().await;
+    world.claim_one(lease).await;
+    world.set_time("00:02:00");
+    let second = world.fire_one().await;
+    world.store().cancel_job(first).await.expect("it is asked again");
+    let stopped = |id| FinishedRun { outcome: Outcome::Cancelled, ..FinishedRun::completed(id) };
+    assert_eq!(world.finish(lease, stopped(first)).await, FinishResult::Closed { retry: None });
+    assert_eq!(world.closed_run(first).await.error_code, Some(ErrorCode::Replaced));
+    assert_eq!(world.claim_one(lease).await, second);
+    world.store().cancel_job(second).await.expect("it is asked to stop");
+    world.set_time("00:03:00");
+    world.fire_one().await;
+    assert_eq!(world.finish(lease, stopped(second)).await, FinishResult::Closed { retry: None });
+    assert_eq!(world.closed_run(second).await.error_code, Some(ErrorCode::Cancelled));
+}
+
+pub async fn c08_a_job_that_was_asked_to_stop_does_not_go_back(world: &mut World) {
+    let id = world.enqueue(job()).await;
+    let lease = world.node("a").await;
+    world.claim_one(lease).await;
+    world.store().cancel_job(id).await.expect("it is asked to stop");
+    let back = world.store().give_back_if_leased(lease, vec![id]).await;
+    assert_eq!(back, Ok(Vec::new()), "in the queue, the request would be forgotten");
+    assert_eq!(world.state(id).await, JobState::Running);
+    let beat = world.store().heartbeat_if_leased(lease).await.expect("the lease holds");
+    assert_eq!(beat.cancel_requested, [id]);
 }
