@@ -47,13 +47,21 @@ const TOOLS: &[Tool] = &[
     Tool {
         name: "postgresql",
         purpose: "the PostgreSQL server, for the store's throw-away test databases",
-        needed_by: &["postgres"],
+        needed_by: &["unit"],
         // Debian keeps the server's programs out of PATH.
         found_by: &[
             Probe::AnyVersion { folder: "/usr/lib/postgresql", program: "bin/initdb" },
             Probe::InPath("initdb"),
         ],
         install: Install::Apt(&["postgresql"]),
+    },
+    Tool {
+        name: "pgbouncer",
+        purpose: "a pooler in front of PostgreSQL, for the tests that share two connections",
+        needed_by: &["unit"],
+        // Debian puts it where only root's PATH looks.
+        found_by: &[Probe::AnyVersion { folder: "/usr", program: "pgbouncer" }, Probe::InPath("pgbouncer")],
+        install: Install::Apt(&["pgbouncer"]),
     },
 ];
 

@@ -52,7 +52,7 @@ fn d02_an_id_is_the_same_whether_the_program_or_the_database_makes_it() {
 }
 
 #[test]
-fn e07_other_nodes_are_woken_by_a_notification() {
+fn other_nodes_are_woken_by_a_notification() {
     block_on(async {
         let own = Own::with(|options| options.notify = true).await;
         let options = PostgresOptions { notify: true, clock: Some(own.clock.clone()), ..PostgresOptions::default() };

@@ -108,7 +108,7 @@ fn scans_all(line: &str) -> bool {
 /// Whether a line of a plan sorts; merging what is sorted already does not.
 fn sorts(line: &str) -> bool {
     let step = line.trim_start_matches([' ', '-', '>']);
-    step.starts_with("Sort ") || step.starts_with("Incremental Sort ")
+    step.starts_with("Sort  (") || step.starts_with("Incremental Sort  (")
 }
 
 #[test]
