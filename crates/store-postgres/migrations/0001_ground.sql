@@ -390,7 +390,7 @@ CREATE TABLE punctual_internal.partitions (
 
 -- Makes the partitions of a time and of the two spans after it, and says until when there are some. Runs as the owner,
 -- so that a worker's role may call it without being allowed to create tables. A span in which the DEFAULT partition
--- has rows already stays there: nothing is moved, and nothing is lost.
+-- has rows already, or which is taken, is left to it: nothing is moved, and nothing is lost.
 CREATE FUNCTION punctual_internal.make_partitions(at timestamptz, span interval) RETURNS timestamptz
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = '' AS $$
 DECLARE
@@ -416,7 +416,7 @@ BEGIN
         EXECUTE format('CREATE TABLE punctual_internal.%I (LIKE punctual_internal.%I INCLUDING DEFAULTS INCLUDING CONSTRAINTS)', name, ledger);
         EXECUTE format('ALTER TABLE punctual_internal.%I ATTACH PARTITION punctual_internal.%I FOR VALUES FROM (%L) TO (%L)', ledger, name, lower, upper);
         INSERT INTO punctual_internal.partitions (name, parent, from_at, to_at) VALUES (name, ledger, begins, ends);
-      EXCEPTION WHEN check_violation THEN
+      EXCEPTION WHEN check_violation OR duplicate_table OR invalid_object_definition THEN
         NULL;
       END;
       begins := ends;

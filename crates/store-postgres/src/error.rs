@@ -63,6 +63,14 @@ impl Failure {
         })
     }
 
+    /// The connection broke or was closed, without an answer to what was asked.
+    pub(crate) fn is_of_the_connection(&self) -> bool {
+        match self {
+            Self::Database(error) => error.as_db_error().is_none_or(|error| error.code().code().starts_with("57P")),
+            Self::Told(_) => false,
+        }
+    }
+
     /// A row with this key exists.
     pub(crate) fn is_unique_violation(&self) -> bool {
         self.state().is_some_and(|state| *state == SqlState::UNIQUE_VIOLATION)

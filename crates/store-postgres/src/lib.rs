@@ -28,7 +28,7 @@ mod tx;
 mod wake;
 
 use crate::address::Address;
-use crate::error::{Failure, Work, store_error, with_causes};
+use crate::error::{store_error, with_causes};
 use crate::params::params;
 use crate::session::Session;
 use deadpool_postgres::{Manager, ManagerConfig, Pool, PoolError, RecyclingMethod, Runtime};
@@ -159,7 +159,10 @@ impl PostgresStore {
         });
         let session = shared.session().await?;
         migrate::migrate(&session).await?;
-        shared.make_partitions(&session, shared.turned_time()).await?;
+        drop(session);
+        if let Err(error) = shared.make_partitions(shared.turned_time()).await {
+            tracing::warn!(%error, "failed to make partitions; the default ones take the rows");
+        }
         if options.notify {
             wake::listen(&shared);
         }
@@ -218,7 +221,7 @@ impl Shared {
         }
         let Some(shared) = self.itself.upgrade() else { return };
         tokio::spawn(async move {
-            if let Err(error) = shared.make_partitions_at(now).await {
+            if let Err(error) = shared.make_partitions(Some(now)).await {
                 // Counted as made all the same: the next restart or the next span tries again.
                 shared.partitions_until.store(soon.saturating_add(1), Ordering::Relaxed);
                 tracing::warn!(%error, "failed to make partitions; the default ones take the rows");
@@ -227,16 +230,12 @@ impl Shared {
         });
     }
 
-    async fn make_partitions_at(&self, now: Timestamp) -> StoreResult<()> {
-        let session = self.session().await?;
-        Ok(self.make_partitions(&session, Some(now)).await?)
-    }
-
-    async fn make_partitions(&self, session: &Session, now: Option<Timestamp>) -> Work<()> {
+    async fn make_partitions(&self, now: Option<Timestamp>) -> StoreResult<()> {
         let sql = "SELECT punctual_internal.make_partitions(coalesce($1, now()), $2 * interval '1 second')";
-        let rows = session.rows(sql, &params![now.map(params::time), self.partition_span.as_secs()]).await?;
+        let params = params![now.map(params::time), self.partition_span.as_secs()];
+        let rows = self.session().await?.rows(sql, &params).await.map_err(|error| store_error(&error))?;
         let until = rows::collect(&rows, |row| rows::Columns::of(row).time())?.pop();
-        let until = until.ok_or_else(|| Failure::internal("the partitions were not made"))?;
+        let until = until.ok_or_else(|| StoreError::Internal("the partitions were not made".to_owned()))?;
         self.partitions_until.store(until.as_microsecond(), Ordering::Relaxed);
         Ok(())
     }

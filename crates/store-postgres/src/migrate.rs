@@ -18,6 +18,9 @@ struct Migration {
 const MIGRATIONS: &[Migration] =
     &[Migration { number: 1, name: "ground", breaking: true, sql: include_str!("../migrations/0001_ground.sql") }];
 
+/// The oldest server this store works on, as it numbers itself.
+const OLDEST_SERVER: i32 = 130_000;
+
 /// The roles and their grants.
 const ROLES: &str = include_str!("../sql/roles.sql");
 
@@ -43,6 +46,7 @@ pub(crate) async fn apply_roles(session: &Session) -> Work<()> {
 }
 
 async fn apply_missing(session: &Session) -> Work<()> {
+    refuse_old_server(session).await?;
     // The lock is taken before looking, so that of two nodes the second finds the work done.
     session.word("SELECT pg_advisory_xact_lock(7815263000)").await?;
     session.word("CREATE SCHEMA IF NOT EXISTS punctual_internal").await?;
@@ -62,6 +66,19 @@ async fn apply_missing(session: &Session) -> Work<()> {
         session.count(record, &params![migration.number, migration.name, migration.breaking]).await?;
     }
     Ok(())
+}
+
+/// Older ones cannot guard the rows of partitions.
+async fn refuse_old_server(session: &Session) -> Work<()> {
+    let rows = session.rows("SELECT current_setting('server_version_num')::integer", &Params::default()).await?;
+    let version: Option<i32> = crate::rows::collect(&rows, crate::rows::value)?.pop();
+    match version {
+        Some(version) if version < OLDEST_SERVER => {
+            let told = format!("PostgreSQL {} is too old; use {} or newer", version / 10_000, OLDEST_SERVER / 10_000);
+            Err(StoreError::Unavailable(told).into())
+        }
+        _ => Ok(()),
+    }
 }
 
 fn newest() -> i64 {

@@ -7,7 +7,7 @@ use crate::params::{params, time};
 use crate::rows::{self, Columns, Unreadable};
 use crate::session::Session;
 use crate::sql;
-use crate::tx::{Tx, unknown_outcome};
+use crate::tx::{Patience, Tx, commit_failure};
 use jiff::Timestamp;
 use punctual_core::id::JobId;
 use punctual_core::job::{Job, JobView, NewJob, Origin, Whereabouts};
@@ -21,22 +21,40 @@ use uuid::Uuid;
 
 /// Makes jobs without serial keys: one statement is the whole transaction, and so one round trip.
 pub(crate) async fn enqueue_plain(shared: &Shared, specs: &[NewJob]) -> StoreResult<Vec<JobId>> {
+    let mut patience = Patience::default();
+    let ids = loop {
+        match try_enqueue(shared, specs).await {
+            Err(failure) if patience.allows(&failure).await => {}
+            made => break made?,
+        }
+    };
+    if let Some(id) = ids.first() {
+        shared.look_after_partitions(made_at(*id));
+    }
+    shared.ring();
+    Ok(ids)
+}
+
+async fn try_enqueue(shared: &Shared, specs: &[NewJob]) -> Work<Vec<JobId>> {
     let origin = Origin::default();
     let jobs: Vec<Making<'_>> =
         specs.iter().map(|spec| Making { bits: shared.id_bits(), spec, origin: &origin }).collect();
     let session = shared.session().await?;
-    let told = |error: tokio_postgres::Error| unknown_outcome(&error);
     let params = make_jobs_params(&jobs, shared.turned(), true)?;
-    let mut made = session.rows(sql::make_jobs, &params).await.map_err(told)?;
+    let mut made = session.rows(sql::make_jobs, &params).await.map_err(commit_failure)?;
     if made.is_empty() && !jobs.is_empty() {
-        session.count(sql::make_lanes, &make_lanes_params(&jobs, shared.turned())).await.map_err(told)?;
-        made = session.rows(sql::make_jobs, &params).await.map_err(told)?;
+        let lanes = make_lanes_params(&jobs, shared.turned());
+        session.count(sql::make_lanes, &lanes).await.map_err(commit_failure)?;
+        made = session.rows(sql::make_jobs, &params).await.map_err(commit_failure)?;
     }
     let ids: Vec<JobId> = rows::collect(&made, |row| Columns::of(row).id())?;
-    if ids.len() != jobs.len() {
-        return Err(StoreError::Internal("a lane was not stored".to_owned()));
-    }
-    Ok(ids)
+    if ids.len() == jobs.len() { Ok(ids) } else { Err(Failure::internal("a lane was not stored")) }
+}
+
+/// The millisecond in an id.
+fn made_at(id: JobId) -> Timestamp {
+    let millis = i64::try_from(id.0.as_u128() >> 80).unwrap_or(0);
+    Timestamp::from_millisecond(millis).unwrap_or(Timestamp::UNIX_EPOCH)
 }
 
 impl Tx<'_> {

@@ -95,9 +95,7 @@ impl Store for PostgresStore {
     async fn enqueue_jobs(&self, jobs: Vec<NewJob>) -> StoreResult<Vec<JobId>> {
         jobs.iter().try_for_each(NewJob::validate)?;
         if jobs.iter().all(|job| job.serial_key.is_none()) && !self.shared.notifies() {
-            let made = queue::enqueue_plain(&self.shared, &jobs).await?;
-            self.shared.ring();
-            return Ok(made);
+            return queue::enqueue_plain(&self.shared, &jobs).await;
         }
         in_transaction!(&self.shared, wake | tx | tx.enqueue_jobs(&jobs))
     }

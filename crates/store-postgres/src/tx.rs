@@ -14,6 +14,9 @@ use tokio_postgres::Row;
 /// How often a verb is begun again after it gave way to another transaction.
 const CONFLICTS_MAX: u32 = 8;
 
+/// How many connections a verb tries to begin on.
+const BEGINS_MAX: u32 = 3;
+
 /// The work of one verb. Everything it writes becomes durable together, or not at all.
 #[derive(Debug)]
 pub(crate) struct Tx<'s> {
@@ -82,8 +85,6 @@ impl<'s> Tx<'s> {
 
     /// Begins, and sends the first statements in the same round trip.
     pub(crate) async fn begin_with(shared: &'s Shared, first: Vec<Step<'_>>) -> Work<(Self, Vec<Answer>)> {
-        let session = shared.session().await?;
-        let mut tx = Self { shared, session: Some(session), now: Timestamp::UNIX_EPOCH };
         let turned = shared.turned_time();
         let mut steps = vec![Step::Word("BEGIN")];
         if turned.is_none() {
@@ -91,10 +92,7 @@ impl<'s> Tx<'s> {
         }
         let own = steps.len();
         steps.extend(first);
-        let mut answers = match tx.pipeline(&steps).await {
-            Ok(answers) => answers,
-            Err(failure) => return Err(tx.abandon(failure).await),
-        };
+        let (mut tx, mut answers) = Self::begin_on_a_live_connection(shared, &steps).await?;
         let rest = answers.split_off(own);
         tx.now = match (turned, answers.pop()) {
             (Some(now), _) => now,
@@ -102,6 +100,22 @@ impl<'s> Tx<'s> {
             (None, _) => return Err(Failure::internal("the database did not say what time it is")),
         };
         Ok((tx, rest))
+    }
+
+    /// A connection of the pool may have died unnoticed. Nothing is committed at the beginning, so that another one can
+    /// be tried.
+    async fn begin_on_a_live_connection(shared: &'s Shared, steps: &[Step<'_>]) -> Work<(Self, Vec<Answer>)> {
+        let mut chances = BEGINS_MAX;
+        loop {
+            let session = Some(shared.session().await?);
+            let mut tx = Self { shared, session, now: Timestamp::UNIX_EPOCH };
+            chances -= 1;
+            match tx.pipeline(steps).await {
+                Ok(answers) => return Ok((tx, answers)),
+                Err(failure) if chances > 0 && failure.is_of_the_connection() => drop(tx),
+                Err(failure) => return Err(tx.abandon(failure).await),
+            }
+        }
     }
 
     fn session(&self) -> Work<&Session> {

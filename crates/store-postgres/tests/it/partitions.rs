@@ -123,7 +123,7 @@ fn c13_partitions_are_made_ahead_of_time_and_no_insert_fails_without_one() {
         assert_eq!(partitions(&own, "jobs").await, 3);
         // A jump over all partitions there are: the default one takes the row, and new ones are made meanwhile.
         own.clock.advance(SignedDuration::from_hours(100));
-        let early = own.store.enqueue_jobs(vec![serial_job("k")]).await.unwrap()[0];
+        let early = own.store.enqueue_jobs(vec![job()]).await.unwrap()[0];
         assert_eq!(own.number("SELECT count(*) FROM punctual_internal.jobs_kept").await, 1);
         for _ in 0..200 {
             if partitions(&own, "slots").await > 3 {
