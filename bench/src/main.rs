@@ -2,21 +2,19 @@
 
 mod cron;
 mod figures;
+mod load;
+mod postgres;
 mod sqlite;
 
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: punctual-bench cron | sqlite";
+const USAGE: &str = "usage: punctual-bench cron | sqlite | postgres";
 
 fn main() -> ExitCode {
     match std::env::args().nth(1).as_deref() {
         Some("cron") => cron::run(),
-        Some("sqlite") => {
-            if let Err(error) = sqlite::run() {
-                eprintln!("punctual-bench: {error}");
-                return ExitCode::FAILURE;
-            }
-        }
+        Some("sqlite") => return told(sqlite::run()),
+        Some("postgres") => return told(postgres::run()),
         Some("help" | "--help") => println!("{USAGE}"),
         _ => {
             eprintln!("{USAGE}");
@@ -24,4 +22,14 @@ fn main() -> ExitCode {
         }
     }
     ExitCode::SUCCESS
+}
+
+fn told(outcome: load::Outcome<()>) -> ExitCode {
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("punctual-bench: {error}");
+            ExitCode::FAILURE
+        }
+    }
 }

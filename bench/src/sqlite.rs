@@ -4,31 +4,18 @@
 //! transaction for each batch. What the store adds is the rules, the types, the threads and the answers.
 
 use crate::figures::{Figure, Report};
+use crate::load::{self, BATCH, JOBS, SCHEDULES, SINGLES, TOTAL, per_second};
 use jiff::Timestamp;
-use punctual_core::id::{ClaimId, IdSource, JobId};
-use punctual_core::job::NewJob;
-use punctual_core::name::Name;
-use punctual_core::schedule::ScheduleDefinition;
-use punctual_core::store::{ClaimRequest, FinishedRun, Lease, NewNode, Store};
-use punctual_core::target::Target;
-use punctual_core::timing::TimingSpec;
+use punctual_core::id::{IdSource, JobId};
+use punctual_core::store::Store;
 use punctual_store_sqlite::{SqliteOptions, SqliteStore};
 use rusqlite::{Connection, params};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Instant;
 
-/// Jobs in each measure; enough for some seconds on a slow disk.
-const JOBS: usize = 20_000;
-/// Jobs in one transaction, as a busy node would take them.
-const BATCH: usize = 500;
 /// The same as the database takes it.
 const BATCH_LIMIT: i64 = 500;
-/// Writes of one row each, which cost an fsync each.
-const SINGLES: usize = 1_000;
-/// Callers that write one row each at the same time.
-const CALLERS: usize = 64;
-/// Due schedules.
-const SCHEDULES: usize = 10_000;
 const ROUNDS: usize = 3;
 
 /// Prints the table.
@@ -51,7 +38,14 @@ pub fn run() -> Result<(), Box<dyn std::error::Error>> {
             }
             match side {
                 Side::Raw => raw_side(&path, &mut report)?,
-                Side::Store => runtime.block_on(store_side(&store, &mut report))?,
+                Side::Store => {
+                    let age = || async { age_schedules(&Connection::open(&path)?) };
+                    runtime.block_on(load::store_side(
+                        &(Arc::new(store.clone()) as Arc<dyn Store>),
+                        age,
+                        &mut report,
+                    ))?;
+                }
             }
             check_all_accounted_for(&path)?;
         }
@@ -73,102 +67,11 @@ fn check_all_accounted_for(path: &Path) -> Result<(), Box<dyn std::error::Error>
         |table: &str| connection.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get::<_, i64>(0));
     let (jobs, runs) = (count("punctual_jobs")?, count("punctual_runs")?);
     let (queued, running) = (count("punctual_queue")?, count("punctual_running")?);
-    let expected = i64::try_from(JOBS + 2 * SINGLES + SCHEDULES)?;
+    let expected = i64::try_from(TOTAL)?;
     if (jobs, runs, queued, running) != (expected, expected, 0, 0) {
         return Err(format!("jobs {jobs}, runs {runs}, queued {queued}, running {running}; expected {expected}").into());
     }
     Ok(())
-}
-
-fn per_second(count: usize, started: Instant) -> f64 {
-    let count = u32::try_from(count).map_or(f64::MAX, f64::from);
-    count / started.elapsed().as_secs_f64()
-}
-
-async fn store_side(store: &SqliteStore, report: &mut Report) -> Result<(), Box<dyn std::error::Error>> {
-    let job = || NewJob::new(Target::task("noop"));
-    let started = Instant::now();
-    for _ in 0..JOBS / BATCH {
-        store.enqueue_jobs((0..BATCH).map(|_| job()).collect()).await?;
-    }
-    report.add(Figure::EnqueueBatched, Some(per_second(JOBS, started)), None);
-
-    let started = Instant::now();
-    for _ in 0..SINGLES {
-        store.enqueue_jobs(vec![job()]).await?;
-    }
-    report.add(Figure::EnqueueSingle, Some(per_second(SINGLES, started)), None);
-
-    let started = Instant::now();
-    let callers: Vec<_> = (0..CALLERS)
-        .map(|_| {
-            let store = store.clone();
-            tokio::spawn(async move {
-                for _ in 0..SINGLES / CALLERS {
-                    store.enqueue_jobs(vec![NewJob::new(Target::task("noop"))]).await?;
-                }
-                Ok::<_, punctual_core::store::StoreError>(())
-            })
-        })
-        .collect();
-    for caller in callers {
-        caller.await??;
-    }
-    let written = SINGLES / CALLERS * CALLERS;
-    report.add(Figure::EnqueueManyCallers, Some(per_second(written, started)), None);
-    store.enqueue_jobs((written..SINGLES).map(|_| job()).collect()).await?;
-
-    let node = store.register_node(NewNode { name: "bench".into(), offers: vec!["task:noop".into()] }).await?;
-    let total = JOBS + 2 * SINGLES;
-    let started = Instant::now();
-    drain(store, node).await?;
-    report.add(Figure::ClaimAndFinish, Some(per_second(total, started)), None);
-
-    make_due_schedules(store).await?;
-    let started = Instant::now();
-    let mut fired = 0;
-    while fired < SCHEDULES {
-        fired += store.fire_due(None, BATCH).await?.jobs.len();
-    }
-    report.add(Figure::Fire, Some(per_second(SCHEDULES, started)), None);
-    drain(store, node).await
-}
-
-/// Claims and finishes until nothing is left.
-async fn drain(store: &SqliteStore, lease: Lease) -> Result<(), Box<dyn std::error::Error>> {
-    loop {
-        let request = ClaimRequest {
-            lease,
-            claim_id: ClaimId(uuid::Uuid::now_v7()),
-            queues: Vec::new(),
-            job_types: vec!["task:noop".to_owned()],
-            limit: BATCH,
-        };
-        let claimed = store.claim_jobs_if_leased(request).await?;
-        if claimed.is_empty() {
-            return Ok(());
-        }
-        let ends = claimed.iter().map(|claimed| FinishedRun::completed(claimed.job.id)).collect();
-        store.finish_runs_if_leased(lease, ends).await?;
-    }
-}
-
-/// Schedules that are due: made as users make them, then moved into the past by hand.
-async fn make_due_schedules(store: &SqliteStore) -> Result<(), Box<dyn std::error::Error>> {
-    let timing = TimingSpec::cron("* * * * *", "UTC");
-    let made: Vec<_> = (0..SCHEDULES)
-        .map(|n| {
-            let (store, timing) = (store.clone(), timing.clone());
-            tokio::spawn(async move {
-                let name = Name::new(format!("s{n}"))?;
-                store.create_schedule(ScheduleDefinition::new(name, timing, Target::task("noop"))).await
-            })
-        })
-        .collect();
-    for schedule in made {
-        schedule.await??;
-    }
-    age_schedules(&Connection::open(store.path())?)
 }
 
 /// Moves every schedule back by some minutes, so that its next slot is due.

@@ -2,23 +2,32 @@
 
 use punctual_core::invalid::Invalid;
 use punctual_core::store::{Store, StoreResult};
+use punctual_store_postgres::{PostgresOptions, PostgresStore};
 use punctual_store_sqlite::{SqliteOptions, SqliteStore};
 use std::sync::Arc;
 
-/// Opens a store by its address alone: `sqlite:PATH`.
+/// Opens a store by its address alone: `sqlite:PATH` or `postgres://…`.
 ///
 /// ```
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
 /// let folder = tempfile::tempdir()?;
-/// let store = punctual::open(&format!("sqlite:{}", folder.path().join("app.db").display()))?;
-/// assert!(punctual::open("carrier-pigeon://home").is_err());
+/// let store = punctual::open(&format!("sqlite:{}", folder.path().join("app.db").display())).await?;
+/// assert!(punctual::open("carrier-pigeon://home").await.is_err());
 /// # drop(store);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn open(url: &str) -> StoreResult<Arc<dyn Store>> {
+pub async fn open(url: &str) -> StoreResult<Arc<dyn Store>> {
     match url.split_once(':').map(|(scheme, _)| scheme) {
         Some("sqlite") => Ok(Arc::new(SqliteStore::from_url(url, SqliteOptions::default())?)),
+        Some("postgres" | "postgresql") => {
+            // Other processes are told of new work, so that an idle one need not ask all the time.
+            let options = PostgresOptions { notify: true, ..PostgresOptions::default() };
+            Ok(Arc::new(PostgresStore::connect(url, options).await?))
+        }
         _ => Err(Invalid::new("database", "is not an address that punctual knows")
-            .remedy("use sqlite:PATH, such as sqlite:app.db")
+            .remedy("use sqlite:PATH, such as sqlite:app.db, or postgres://user@host/database")
             .into()),
     }
 }

@@ -22,7 +22,7 @@ pub(crate) struct WorkerArgs {
     /// The folder for everything that is written [default: the user's state folder]
     #[arg(long, value_name = "DIR", env = "PUNCTUAL_DATA")]
     data: Option<PathBuf>,
-    /// The store: sqlite:PATH [default: sqlite:DIR/punctual.db]
+    /// The store: sqlite:PATH or postgres://… [default: sqlite:DIR/punctual.db]
     #[arg(long, value_name = "URL", env = "PUNCTUAL_DATABASE")]
     database: Option<String>,
     /// What the node is called [default: the host's name]
@@ -63,13 +63,13 @@ impl WorkerArgs {
         log_to_stderr();
         let url = self.database_url()?;
         let options = self.options()?;
-        let store = punctual::open(&url)?;
+        let store = punctual::open(&url).await?;
         let signals = both_signals(Signals::listen()?);
         let executors = Executors::default().with("command", Arc::new(CommandExecutor));
-        let name = options.name.clone();
+        let (name, shown) = (options.name.clone(), without_password(&url));
         // Lines are said from inside the node's loop; what cannot be said does not stop the work.
         let say = |event: NodeEvent| {
-            let _closed = tell(out, &event, &name, &url);
+            let _closed = tell(out, &event, &name, &shown);
         };
         node::run_until(store, executors, options, signals, say).await?;
         Ok(())
@@ -147,6 +147,18 @@ fn tell(out: &mut Output, event: &NodeEvent, name: &str, url: &str) -> std::io::
         NodeEvent::Left => writeln!(out, "stopped")?,
     }
     out.flush()
+}
+
+/// An address as it may be shown: a password stays unsaid.
+fn without_password(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
+    match rest.rsplit_once('@') {
+        Some((user, host)) => {
+            let user = user.split_once(':').map_or(user, |(user, _)| user);
+            format!("{scheme}://{user}@{host}")
+        }
+        None => url.to_owned(),
+    }
 }
 
 /// Warnings and errors go to standard error; `PUNCTUAL_LOG=debug` says more.

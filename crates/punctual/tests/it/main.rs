@@ -3,3 +3,4 @@
 mod crash;
 mod cron;
 mod demo;
+mod world;
