@@ -34,7 +34,9 @@ impl Schedule {
         if !self.state.enabled {
             return Err(Invalid::new("at", "the schedule is paused").remedy("resume it first"));
         }
-        if at <= now || self.state.fired_through.is_some_and(|through| at <= through) {
+        // A clock that has gone back may show a time before the schedule itself; such a plan would never be trusted.
+        let too_early = at <= now || at < self.created_at;
+        if too_early || self.state.fired_through.is_some_and(|through| at <= through) {
             return Err(Invalid::new("at", "is not after now and after the last decided slot")
                 .remedy("choose a later time, or trigger the schedule to run it now"));
         }

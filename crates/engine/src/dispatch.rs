@@ -3,6 +3,7 @@
 //! Reports and claims go to the store together. While they are on their way more jobs come to their end, so that
 //! under load reports are grouped by themselves, and on an idle node each is sent at once.
 
+use crate::clock::Uptime;
 use crate::stop::StopHandle;
 use crate::work::{Executors, run_job};
 use punctual_core::execute::StopReason;
@@ -41,23 +42,31 @@ pub struct Exchange {
 
 /// The runs of a node, shared with whoever may have to stop them.
 #[derive(Debug, Clone, Default)]
-pub struct RunningSet(Arc<Mutex<BTreeMap<JobId, StopHandle>>>);
+pub struct RunningSet(Arc<Mutex<BTreeMap<JobId, RunningJob>>>);
+
+/// One run of this node.
+#[derive(Debug, Clone)]
+struct RunningJob {
+    stop: StopHandle,
+    /// When the answer to its claim had come, on the node's own clock.
+    since: Duration,
+}
 
 impl RunningSet {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<JobId, StopHandle>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<JobId, RunningJob>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Tells one run to stop, if it is here.
     pub fn stop(&self, id: JobId, reason: StopReason) {
         if let Some(run) = self.lock().get(&id) {
-            run.stop(reason);
+            run.stop.stop(reason);
         }
     }
 
     /// Tells all runs to stop.
     pub fn stop_all(&self, reason: StopReason) {
-        self.lock().values().for_each(|run| run.stop(reason));
+        self.lock().values().for_each(|run| run.stop.stop(reason));
     }
 
     /// How many there are.
@@ -77,6 +86,7 @@ pub struct Desk {
     lease: Lease,
     executors: Executors,
     options: DeskOptions,
+    uptime: Uptime,
     running: RunningSet,
     tasks: JoinSet<FinishedRun>,
     /// Claimed and not started.
@@ -90,13 +100,15 @@ pub struct Desk {
 impl Desk {
     /// An empty desk.
     pub fn new(
-        store: Arc<dyn Store>, lease: Lease, executors: Executors, options: DeskOptions, running: RunningSet,
+        store: Arc<dyn Store>, lease: Lease, executors: Executors, options: DeskOptions, uptime: Uptime,
+        running: RunningSet,
     ) -> Self {
         Self {
             store,
             lease,
             executors,
             options,
+            uptime,
             running,
             tasks: JoinSet::new(),
             waiting: VecDeque::new(),
@@ -219,7 +231,7 @@ impl Desk {
             && let Some(claimed) = self.waiting.pop_front()
         {
             let (stop, id) = (StopHandle::default(), claimed.job.id);
-            self.running.lock().insert(id, stop.clone());
+            self.running.lock().insert(id, RunningJob { stop: stop.clone(), since: self.uptime.now() });
             let (executors, grace) = (self.executors.clone(), self.options.grace);
             let job = claimed.job.clone();
             self.tasks.spawn(async move { run_job(&executors, claimed, stop, grace).await.of(&job) });
@@ -228,15 +240,18 @@ impl Desk {
 
     /// Acts on a heartbeat's answer: stops what is to be stopped, and says which jobs the store believes to be ours
     /// although we know nothing of them, twice in a row: the answer to their claim was lost.
-    pub fn hear(&mut self, beat: &Heartbeat) -> Vec<JobId> {
+    ///
+    /// An answer is a look into the past: what was claimed after the beat was sent cannot be in it.
+    pub fn hear(&mut self, beat: &Heartbeat, sent_at: Duration) -> Vec<JobId> {
         for id in &beat.cancel_requested {
             self.running.stop(*id, StopReason::Cancelled);
         }
         let known = self.known();
         // What the store does not count as ours any more was taken away; it must end without a trace.
-        let running: Vec<_> = self.running.lock().keys().copied().collect();
-        for id in running.iter().filter(|id| !beat.running.contains(id)) {
-            self.running.stop(*id, StopReason::Fenced);
+        for (id, run) in self.running.lock().iter() {
+            if run.since < sent_at && !beat.running.contains(id) {
+                run.stop.stop(StopReason::Fenced);
+            }
         }
         let unknown: BTreeSet<_> = beat.running.iter().filter(|id| !known.contains(id)).copied().collect();
         let strays = unknown.intersection(&self.strays).copied().collect();

@@ -4,6 +4,7 @@ use crate::clock::Uptime;
 use crate::dispatch::{Desk, DeskOptions, RunningSet};
 use crate::fire::{self, FireOptions};
 use crate::lease::HeldLease;
+use crate::reconcile;
 use crate::recover::{Observer, recover_once};
 use crate::work::Executors;
 use punctual_core::execute::StopReason;
@@ -13,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, watch};
-use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until};
+use tokio::time::{MissedTickBehavior, interval, sleep};
 
 /// How long a node waits before it asks an unreachable store again.
 const SETBACK: Duration = Duration::from_millis(250);
@@ -34,6 +35,8 @@ pub struct NodeOptions {
     pub lease: Duration,
     /// The longest sleep of the firing loop, and the pause between two looks for lost nodes.
     pub sweep: Duration,
+    /// How often all plans are looked through.
+    pub reconcile: Duration,
     /// How often an idle node looks for work that it was not told of.
     pub poll: Duration,
     /// How long running jobs may go on after the shutdown has come (C08).
@@ -48,6 +51,7 @@ impl Default for NodeOptions {
             heartbeat: Duration::from_secs(1),
             lease: Duration::from_secs(15),
             sweep: Duration::from_secs(30),
+            reconcile: Duration::from_secs(300),
             poll: Duration::from_millis(500),
             shutdown_grace: Duration::from_secs(30),
         }
@@ -133,12 +137,13 @@ struct Life {
     options: NodeOptions,
     draining: watch::Sender<bool>,
     lease: HeldLease,
+    uptime: Uptime,
     store: Arc<dyn Store>,
 }
 
 /// What the heartbeat's task has to tell.
 enum Beat {
-    Answer(Heartbeat),
+    Answer { beat: Heartbeat, sent_at: Duration },
     Lost,
 }
 
@@ -157,9 +162,11 @@ impl Life {
         let mut loops = tokio::task::JoinSet::new();
         loops.spawn(keep_lease(Arc::clone(&store), lease, running.clone(), options.heartbeat, uptime, tell));
         loops.spawn(fire_on_time(Arc::clone(&store), lease, options.sweep, draining.subscribe()));
+        let (plans, every) = (Arc::clone(&store), options.reconcile);
+        loops.spawn(async move { reconcile::run(&*plans, every).await });
         loops.spawn(watch_others(Arc::clone(&store), options.clone(), uptime));
-        let desk = Desk::new(Arc::clone(&store), lease.lease, executors.clone(), options.desk.clone(), running);
-        Self { desk, loops, beats, changes: store.changes(), options: options.clone(), draining, lease, store }
+        let desk = Desk::new(Arc::clone(&store), lease.lease, executors.clone(), options.desk.clone(), uptime, running);
+        Self { desk, loops, beats, changes: store.changes(), options: options.clone(), draining, lease, uptime, store }
     }
 
     /// Takes and runs jobs until the shutdown, or until the lease is lost.
@@ -191,8 +198,8 @@ impl Life {
 
     async fn hear(&mut self, beat: Option<Beat>) -> Result<(), End> {
         match beat {
-            Some(Beat::Answer(beat)) => {
-                let strays = self.desk.hear(&beat);
+            Some(Beat::Answer { beat, sent_at }) => {
+                let strays = self.desk.hear(&beat, sent_at);
                 if !strays.is_empty() {
                     tracing::warn!(jobs = strays.len(), "giving back jobs whose claim was never answered");
                     if let Err(error) = self.desk.give_back(strays).await {
@@ -215,7 +222,7 @@ impl Life {
     async fn drain(&mut self, signals: &mut Signals, on_event: &mut (impl FnMut(NodeEvent) + Send)) -> End {
         self.draining.send_replace(true);
         on_event(NodeEvent::Draining { running: self.desk.runs() });
-        let mut deadline = Instant::now() + self.options.shutdown_grace;
+        let mut deadline = self.uptime.now() + self.options.shutdown_grace;
         let mut told = false;
         loop {
             if let Err(error) = self.settle().await {
@@ -226,23 +233,22 @@ impl Life {
             } else if self.desk.is_clear() {
                 break;
             }
-            if told && Instant::now() >= deadline {
+            if told && self.uptime.now() >= deadline {
                 break;
             }
             tokio::select! {
                 biased;
-                () = &mut signals.now, if !told => deadline = Instant::now(),
+                () = &mut signals.now, if !told => deadline = self.uptime.now(),
                 beat = self.beats.recv() => if self.hear(beat).await.is_err() {
                     return self.fenced().await;
                 },
                 () = self.desk.next_end() => {}
-                () = sleep_until(deadline) => {}
-                () = sleep(SETBACK) => {}
+                () = sleep(deadline.saturating_sub(self.uptime.now()).min(SETBACK)) => {}
             }
-            if !told && Instant::now() >= deadline {
+            if !told && self.uptime.now() >= deadline {
                 told = true;
                 self.desk.stop_all(StopReason::Shutdown);
-                deadline = Instant::now() + self.options.desk.grace + SETBACK;
+                deadline = self.uptime.now() + self.options.desk.grace + SETBACK;
             }
         }
         if let Err(error) = self.store.leave_if_leased(self.lease.lease).await {
@@ -276,7 +282,7 @@ async fn keep_lease(
         };
         let over = match beat {
             // A desk that is busy hears the next one; the renewal must not wait for it.
-            Ok(beat) => matches!(tell.try_send(Beat::Answer(beat)), Err(TrySendError::Closed(_))),
+            Ok(beat) => matches!(tell.try_send(Beat::Answer { beat, sent_at }), Err(TrySendError::Closed(_))),
             Err(error) if HeldLease::is_over(&error) => true,
             Err(error) => {
                 tracing::warn!("failed to renew the lease: {error}");

@@ -7,6 +7,7 @@ use punctual_core::schedule::Missed;
 use punctual_core::store::Store;
 use punctual_core::target::Target;
 use punctual_engine::fire::{FireOptions, FirePass, fire_once, run_until};
+use punctual_engine::reconcile::{ReconcilePass, reconcile_once};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
@@ -110,4 +111,24 @@ async fn a08_the_loop_outlives_a_store_that_fails() {
     })
     .await;
     assert_eq!(world.store.slots(schedule.id, None, 10).await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a08_reconciling_looks_at_every_plan_and_mends_only_what_is_impossible() {
+    let world = World::new();
+    let sound = world.minutely("sound", Missed::ONCE).await;
+    let mut forced = Vec::new();
+    for n in 0..450 {
+        forced.push(world.minutely(&format!("s{n}"), Missed::ONCE).await);
+    }
+    assert_eq!(reconcile_once(&world.store).await.unwrap(), ReconcilePass { looked_at: 451, replanned: 0 });
+    let connection = rusqlite::Connection::open(world.store.path()).unwrap();
+    // Years ahead, so that firing would never find them due.
+    let force = "UPDATE punctual_schedule_state SET next_slot_at = next_slot_at + 100000000000000,
+                 next_run_at = next_run_at + 100000000000000 WHERE schedule_id <> ?1";
+    connection.execute(force, [sound.id.as_bytes()]).unwrap();
+    assert_eq!(reconcile_once(&world.store).await.unwrap(), ReconcilePass { looked_at: 451, replanned: 450 });
+    let mended = world.store.schedule(&forced[0].id.into()).await.unwrap().unwrap();
+    assert_eq!(mended.state.next_run_at, forced[0].state.next_run_at);
+    assert_eq!(reconcile_once(&world.store).await.unwrap(), ReconcilePass { looked_at: 451, replanned: 0 });
 }

@@ -1,6 +1,8 @@
 //! The engine's passes and loops, on a real store with a clock that is turned by hand.
 
+mod faulty;
 mod fire;
+mod node;
 
 use jiff::{SignedDuration, Timestamp};
 use punctual_core::name::Name;

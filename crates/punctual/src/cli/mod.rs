@@ -3,6 +3,7 @@
 mod cron;
 mod demo;
 mod signals;
+mod worker;
 
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
@@ -23,6 +24,7 @@ enum Command {
     #[command(subcommand)]
     Cron(cron::CronCommand),
     Demo(demo::DemoArgs),
+    Worker(worker::WorkerArgs),
 }
 
 const EXIT_CODES: &str = "Exit codes: 0 ok, 1 failure, 2 usage, 3 not found, 4 conflict, \
@@ -99,6 +101,7 @@ pub(crate) fn run() -> ExitCode {
     let done = match cli.command {
         Command::Cron(command) => command.run(&mut out),
         Command::Demo(args) => args.run(&mut out),
+        Command::Worker(args) => args.run(&mut out),
     };
     match done.and_then(|()| Ok(out.flush()?)) {
         Ok(()) | Err(Stop::Quiet) => ExitCode::SUCCESS,

@@ -1,4 +1,5 @@
 //! The real binary, driven as a user would.
 
+mod crash;
 mod cron;
 mod demo;

@@ -1,8 +1,8 @@
 //! The conformance suite: one list of cases, each a fact about the port, run on every store.
 //!
 //! A case is `pub async fn <requirement>_<fact>(world: &mut World)` in one of the files beside this one, and stands
-//! in [`for_each_conformance_case`](crate::for_each_conformance_case) once; a test below sees to it that none is forgotten. A case that concerns one
-//! store only is marked there with the reason: `@sqlite_only("why") c01_…`.
+//! in [`for_each_conformance_case`](crate::for_each_conformance_case) once; a test below sees to it that none is
+//! forgotten. A case that concerns one store only is marked there with the reason: `@sqlite_only("why") c01_…`.
 #![expect(missing_docs, reason = "the name of a case is its statement")]
 
 pub mod bad_input;
@@ -60,6 +60,7 @@ macro_rules! for_each_conformance_case {
                 d03_reschedule_to_an_earlier_time_fires_once_instead_of_the_old_slot,
                 d03_reschedule_into_the_past_or_of_a_paused_schedule_is_refused,
                 d03_reschedule_to_a_slot_that_was_given_up_is_refused,
+                d03_reschedule_to_before_the_schedule_itself_is_refused,
                 d03_a_slot_can_be_rescheduled_again,
                 d04_next_and_last_times_can_be_asked_for,
                 d04_failures_in_a_row_are_counted_until_a_success,

@@ -171,6 +171,17 @@ pub async fn d03_reschedule_to_a_slot_that_was_given_up_is_refused(world: &mut W
     assert_eq!(world.schedule(schedule.id).await, moved, "the slot at 01:00 was decided, so it cannot be the next one");
 }
 
+pub async fn d03_reschedule_to_before_the_schedule_itself_is_refused(world: &mut World) {
+    world.set_time("00:10:00");
+    let schedule = world.create(hourly("young")).await;
+    world.set_time("00:05:00");
+    refusal(world.store().reschedule(schedule.id, clock_time("00:07:00")).await);
+    assert_eq!(world.schedule(schedule.id).await, schedule, "what would never fire is not accepted");
+    world.store().reschedule(schedule.id, clock_time("00:12:00")).await.expect("it is moved");
+    world.set_time("00:12:00");
+    world.fire_one().await;
+}
+
 pub async fn d03_a_slot_can_be_rescheduled_again(world: &mut World) {
     let schedule = world.create(hourly("moved")).await;
     for at in ["00:30:00", "00:20:00", "00:25:00"] {

@@ -209,7 +209,7 @@ impl Model {
         let now = self.now;
         let schedule = &mut self.schedules[index];
         let decided = Some(at) <= schedule.passed_through || schedule.ledger.contains_key(&at);
-        if schedule.paused_at.is_some() || at <= now || decided {
+        if schedule.paused_at.is_some() || at <= now || at < schedule.created_at || decided {
             return false;
         }
         if schedule.next != Some(at) {

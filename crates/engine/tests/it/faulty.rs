@@ -1,0 +1,147 @@
+//! A store in front of a real one that loses answers or is cut off, so that unknown outcomes can be shown.
+
+use async_trait::async_trait;
+use jiff::{SignedDuration, Timestamp};
+use punctual_core::id::{JobId, NodeId, ReservationId, ScheduleId};
+use punctual_core::job::{Artifact, JobView, NewJob};
+use punctual_core::json::Json;
+use punctual_core::name::Name;
+use punctual_core::order::{Move, Place};
+use punctual_core::schedule::{Schedule, ScheduleDefinition};
+use punctual_core::slot::SlotRow;
+use punctual_core::store::{
+    Cancelled, Changes, ClaimRequest, ClaimedJob, FinishResult, FinishedRun, Fired, Heartbeat, Lease, LostNode,
+    NewNode, NodePulse, Pruned, QueuedJob, Reconciled, Recovered, Reservation, Retention, ScheduleKey, Store,
+    StoreError, StoreResult, Template,
+};
+use punctual_store_sqlite::SqliteStore;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// What goes wrong once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// The claim happens, and its answer is lost.
+    LoseClaimAnswer,
+    /// The end is stored, and its answer is lost.
+    LoseFinishAnswer,
+}
+
+/// The real store, with faults.
+pub struct FaultyStore {
+    inner: Arc<SqliteStore>,
+    armed: Mutex<Option<Fault>>,
+    happened: [AtomicUsize; 2],
+    cut_off: AtomicBool,
+}
+
+impl FaultyStore {
+    pub fn new(inner: Arc<SqliteStore>) -> Arc<Self> {
+        Arc::new(Self {
+            inner,
+            armed: Mutex::new(None),
+            happened: [AtomicUsize::new(0), AtomicUsize::new(0)],
+            cut_off: AtomicBool::new(false),
+        })
+    }
+
+    /// Lets a fault happen at the next occasion that matters.
+    pub fn arm(&self, fault: Fault) {
+        *self.armed.lock().unwrap() = Some(fault);
+    }
+
+    /// How often a fault happened.
+    pub fn times(&self, fault: Fault) -> usize {
+        self.happened[fault as usize].load(Ordering::SeqCst)
+    }
+
+    /// Makes the store unreachable, or reachable again.
+    pub fn cut_off(&self, on: bool) {
+        self.cut_off.store(on, Ordering::SeqCst);
+    }
+
+    fn reach(&self) -> StoreResult<&SqliteStore> {
+        if self.cut_off.load(Ordering::SeqCst) {
+            return Err(StoreError::Unavailable("cut off".into()));
+        }
+        Ok(&self.inner)
+    }
+
+    fn lose(&self, fault: Fault, matters: bool) -> StoreResult<()> {
+        let mut armed = self.armed.lock().unwrap();
+        if matters && *armed == Some(fault) {
+            *armed = None;
+            self.happened[fault as usize].fetch_add(1, Ordering::SeqCst);
+            return Err(StoreError::Unavailable("the answer was lost".into()));
+        }
+        Ok(())
+    }
+}
+
+/// Passes a verb on to the real store, if it can be reached.
+macro_rules! pass_on {
+    ($(async fn $verb:ident(&self $(, $arg:ident: $type:ty)*) -> $answer:ty;)+) => {
+        #[async_trait]
+        impl Store for FaultyStore {
+            fn changes(&self) -> Box<dyn Changes> {
+                self.inner.changes()
+            }
+
+            async fn claim_jobs_if_leased(&self, request: ClaimRequest) -> StoreResult<Vec<ClaimedJob>> {
+                let claimed = self.reach()?.claim_jobs_if_leased(request).await?;
+                self.lose(Fault::LoseClaimAnswer, !claimed.is_empty())?;
+                Ok(claimed)
+            }
+
+            async fn finish_runs_if_leased(&self, lease: Lease, runs: Vec<FinishedRun>) -> StoreResult<Vec<FinishResult>> {
+                let closed = self.reach()?.finish_runs_if_leased(lease, runs).await?;
+                self.lose(Fault::LoseFinishAnswer, !closed.is_empty())?;
+                Ok(closed)
+            }
+
+            $( async fn $verb(&self $(, $arg: $type)*) -> StoreResult<$answer> {
+                self.reach()?.$verb($($arg),*).await
+            } )+
+        }
+    };
+}
+
+pass_on! {
+    async fn now(&self) -> Timestamp;
+    async fn create_schedule(&self, definition: ScheduleDefinition) -> Schedule;
+    async fn update_schedule_if_version(&self, id: ScheduleId, version: i64, definition: ScheduleDefinition) -> Schedule;
+    async fn pause_schedule(&self, id: ScheduleId, by: Option<String>, note: Option<String>) -> Schedule;
+    async fn resume_schedule(&self, id: ScheduleId) -> Schedule;
+    async fn reschedule(&self, id: ScheduleId, at: Timestamp) -> Schedule;
+    async fn trigger_schedule(&self, id: ScheduleId, input: Option<Json>, by: Option<String>) -> JobId;
+    async fn delete_schedule(&self, id: ScheduleId) -> ();
+    async fn schedule(&self, key: &ScheduleKey) -> Option<Schedule>;
+    async fn schedules(&self, after: Option<&str>, limit: usize) -> Vec<Schedule>;
+    async fn slots(&self, id: ScheduleId, before: Option<Timestamp>, limit: usize) -> Vec<SlotRow>;
+    async fn next_due_in(&self) -> Option<SignedDuration>;
+    async fn fire_due(&self, node: Option<NodeId>, limit: usize) -> Fired;
+    async fn reconcile_schedules(&self, after: Option<ScheduleId>, limit: usize) -> Reconciled;
+    async fn enqueue_jobs(&self, jobs: Vec<NewJob>) -> Vec<JobId>;
+    async fn promote_due_jobs(&self, limit: usize) -> usize;
+    async fn move_job_if_queued(&self, id: JobId, to: Move) -> Place;
+    async fn edit_job_if_queued(&self, id: JobId, input: Json) -> JobId;
+    async fn cancel_job(&self, id: JobId) -> Cancelled;
+    async fn job(&self, id: JobId) -> Option<JobView>;
+    async fn schedule_jobs(&self, id: ScheduleId, before: Option<JobId>, limit: usize) -> Vec<JobView>;
+    async fn queued_jobs(&self, queue: &str, after: Option<Place>, limit: usize) -> Vec<QueuedJob>;
+    async fn register_node(&self, node: NewNode) -> Lease;
+    async fn heartbeat_if_leased(&self, lease: Lease) -> Heartbeat;
+    async fn node_pulses(&self) -> Vec<NodePulse>;
+    async fn give_back_if_leased(&self, lease: Lease, jobs: Vec<JobId>) -> Vec<JobId>;
+    async fn add_artifacts_if_leased(&self, lease: Lease, job: JobId, artifacts: Vec<Artifact>) -> ();
+    async fn artifacts(&self, job: JobId) -> Vec<Artifact>;
+    async fn leave_if_leased(&self, lease: Lease) -> ();
+    async fn recover_lost_nodes(&self, lost: Vec<LostNode>) -> Recovered;
+    async fn set_queue_paused(&self, queue: &str, paused: bool) -> ();
+    async fn reserve_queue(&self, queue: &str, holder: &str, for_how_long: SignedDuration) -> Reservation;
+    async fn release_reservation(&self, id: ReservationId) -> ();
+    async fn reservation(&self, queue: &str) -> Option<Reservation>;
+    async fn create_template(&self, name: Name, job: NewJob) -> Template;
+    async fn template(&self, name: &str) -> Option<Template>;
+    async fn prune_history(&self, retention: Retention) -> Pruned;
+}
