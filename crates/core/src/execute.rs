@@ -1,5 +1,6 @@
 //! The port behind every target: what runs a job for real, and how it is told to stop.
 
+use crate::id::JobId;
 use crate::job::Job;
 use crate::json::Json;
 use crate::run::{ErrorCode, Outcome};
@@ -41,60 +42,31 @@ pub struct RunContext {
     pub stop: Arc<dyn Stop>,
 }
 
-/// How a target says that its work ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RunEnd {
-    /// How.
-    pub outcome: Outcome,
-    /// Why it did not complete.
-    pub error_code: Option<ErrorCode>,
-    /// The same in words.
-    pub error: Option<String>,
-    /// The exit code of a command.
-    pub exit_code: Option<i32>,
-    /// What it returned.
-    pub output: Option<Json>,
-    /// Where its log is.
-    pub log_ref: Option<String>,
+impl RunContext {
+    /// The work was done.
+    pub fn completed(&self, output: Option<Json>) -> FinishedRun {
+        FinishedRun { output, ..FinishedRun::completed(self.job.id) }
+    }
+
+    /// It was not.
+    pub fn failed(&self, code: ErrorCode, error: impl Into<String>) -> FinishedRun {
+        FinishedRun::failed(self.job.id, code, error)
+    }
 }
 
-impl RunEnd {
-    /// It did its work.
-    pub fn completed(output: Option<Json>) -> Self {
-        Self { outcome: Outcome::Completed, error_code: None, error: None, exit_code: None, output, log_ref: None }
-    }
-
-    /// It did not.
-    pub fn failed(code: ErrorCode, error: impl Into<String>) -> Self {
-        Self { outcome: Outcome::Failed, error_code: Some(code), error: Some(error.into()), ..Self::completed(None) }
-    }
-
-    /// It was stopped, for this reason.
-    pub fn stopped(reason: StopReason) -> Self {
-        match reason {
-            StopReason::Cancelled => Self {
-                outcome: Outcome::Cancelled,
-                error_code: None,
-                error: Some("it was cancelled while it ran".to_owned()),
-                ..Self::completed(None)
-            },
-            StopReason::Timeout => Self::failed(ErrorCode::Timeout, "it ran longer than its timeout"),
-            StopReason::Shutdown => Self::failed(ErrorCode::Interrupted, "the node was shut down before it was done"),
-            StopReason::Fenced => Self::failed(ErrorCode::NodeLost, "the node could not renew its lease"),
+/// How a run ends that was told to stop.
+pub fn stopped(job_id: JobId, reason: StopReason) -> FinishedRun {
+    match reason {
+        StopReason::Cancelled => FinishedRun {
+            outcome: Outcome::Cancelled,
+            error: Some("it was cancelled while it ran".to_owned()),
+            ..FinishedRun::completed(job_id)
+        },
+        StopReason::Timeout => FinishedRun::failed(job_id, ErrorCode::Timeout, "it ran longer than its timeout"),
+        StopReason::Shutdown => {
+            FinishedRun::failed(job_id, ErrorCode::Interrupted, "the node was shut down before it was done")
         }
-    }
-
-    /// The report to the store.
-    pub fn of(self, job: &Job) -> FinishedRun {
-        FinishedRun {
-            job_id: job.id,
-            outcome: self.outcome,
-            error_code: self.error_code,
-            error: self.error,
-            exit_code: self.exit_code,
-            output: self.output,
-            log_ref: self.log_ref,
-        }
+        StopReason::Fenced => FinishedRun::failed(job_id, ErrorCode::NodeLost, "the node could not renew its lease"),
     }
 }
 
@@ -102,5 +74,5 @@ impl RunEnd {
 #[async_trait]
 pub trait Executor: Send + Sync {
     /// Runs one job to its end.
-    async fn run(&self, run: RunContext) -> RunEnd;
+    async fn run(&self, run: RunContext) -> FinishedRun;
 }

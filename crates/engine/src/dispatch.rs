@@ -233,8 +233,7 @@ impl Desk {
             let (stop, id) = (StopHandle::default(), claimed.job.id);
             self.running.lock().insert(id, RunningJob { stop: stop.clone(), since: self.uptime.now() });
             let (executors, grace) = (self.executors.clone(), self.options.grace);
-            let job = claimed.job.clone();
-            self.tasks.spawn(async move { run_job(&executors, claimed, stop, grace).await.of(&job) });
+            self.tasks.spawn(async move { run_job(&executors, claimed, stop, grace).await });
         }
     }
 

@@ -1,10 +1,11 @@
 //! One run, from the claim to its end.
 
 use crate::stop::StopHandle;
-use punctual_core::execute::{Executor, RunContext, RunEnd, Stop, StopReason};
+use punctual_core::execute::{Executor, RunContext, Stop, StopReason, stopped};
+use punctual_core::id::JobId;
 use punctual_core::job::{Job, Timeout};
 use punctual_core::run::ErrorCode;
-use punctual_core::store::ClaimedJob;
+use punctual_core::store::{ClaimedJob, FinishedRun};
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
@@ -41,31 +42,33 @@ impl std::fmt::Debug for Executors {
 }
 
 /// Runs one claimed job to its end, which comes soon after it is told to stop, whatever the executor does.
-pub async fn run_job(executors: &Executors, claimed: ClaimedJob, stop: StopHandle, grace: Duration) -> RunEnd {
+pub async fn run_job(executors: &Executors, claimed: ClaimedJob, stop: StopHandle, grace: Duration) -> FinishedRun {
     let job = Arc::new(claimed.job);
     let Some(executor) = executors.of(&job) else {
         let job_type = job.spec.target.job_type();
-        return RunEnd::failed(ErrorCode::NoExecutor, format!("this node cannot run `{job_type}`"));
+        return FinishedRun::failed(job.id, ErrorCode::NoExecutor, format!("this node cannot run `{job_type}`"));
     };
     let run = RunContext { job: Arc::clone(&job), started_at: claimed.started_at, stop: Arc::new(stop.clone()) };
-    let work = catch_panics(executor.run(run));
+    let work = catch_panics(job.id, executor.run(run));
     let end = tokio::select! {
-        end = work_until_stopped(work, &stop, grace) => end,
-        () = tell_timeout(&job, &stop) => RunEnd::stopped(StopReason::Timeout),
+        end = work_until_stopped(job.id, work, &stop, grace) => end,
+        () = tell_timeout(&job, &stop) => stopped(job.id, StopReason::Timeout),
     };
     judge(end, stop.reason())
 }
 
 /// Lets the executor work; once it is told to stop it has the grace to come to its end, and is dropped then.
-async fn work_until_stopped(work: impl Future<Output = RunEnd>, stop: &StopHandle, grace: Duration) -> RunEnd {
+async fn work_until_stopped(
+    job_id: JobId, work: impl Future<Output = FinishedRun>, stop: &StopHandle, grace: Duration,
+) -> FinishedRun {
     let mut work = pin!(work);
     tokio::select! {
         biased;
         end = &mut work => end,
         reason = stop.requested() => match reason {
             // No time is left: somebody else may be at it already.
-            StopReason::Fenced => RunEnd::stopped(reason),
-            reason => timeout(grace, work).await.unwrap_or_else(|_| RunEnd::stopped(reason)),
+            StopReason::Fenced => stopped(job_id, reason),
+            reason => timeout(grace, work).await.unwrap_or_else(|_| stopped(job_id, reason)),
         }
     }
 }
@@ -80,18 +83,18 @@ async fn tell_timeout(job: &Job, stop: &StopHandle) {
 }
 
 /// What was stopped is recorded as stopped, whatever the executor made of it, unless it had completed all the same.
-fn judge(end: RunEnd, told: Option<StopReason>) -> RunEnd {
+fn judge(end: FinishedRun, told: Option<StopReason>) -> FinishedRun {
     match told {
         Some(reason) if end.outcome != punctual_core::run::Outcome::Completed => {
-            let stopped = RunEnd::stopped(reason);
-            RunEnd { exit_code: end.exit_code, output: end.output, log_ref: end.log_ref, ..stopped }
+            let stopped = stopped(end.job_id, reason);
+            FinishedRun { exit_code: end.exit_code, output: end.output, log_ref: end.log_ref, ..stopped }
         }
         _ => end,
     }
 }
 
 /// A handler that panics fails its own run and nothing else.
-async fn catch_panics(work: impl Future<Output = RunEnd>) -> RunEnd {
+async fn catch_panics(job_id: JobId, work: impl Future<Output = FinishedRun>) -> FinishedRun {
     let mut work = pin!(work);
     std::future::poll_fn(|cx| {
         let polled = std::panic::catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(cx)));
@@ -103,7 +106,11 @@ async fn catch_panics(work: impl Future<Output = RunEnd>) -> RunEnd {
                     .map(|text| (*text).to_owned())
                     .or_else(|| panic.downcast_ref::<String>().cloned())
                     .unwrap_or_else(|| "no message".to_owned());
-                std::task::Poll::Ready(RunEnd::failed(ErrorCode::TargetError, format!("the handler panicked: {words}")))
+                std::task::Poll::Ready(FinishedRun::failed(
+                    job_id,
+                    ErrorCode::TargetError,
+                    format!("the handler panicked: {words}"),
+                ))
             }
         }
     })

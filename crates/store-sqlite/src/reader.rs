@@ -1,9 +1,10 @@
 //! The reader threads: queries beside the writer, each on a connection that cannot write.
 
+use crate::crew::Crew;
 use punctual_core::store::{StoreError, StoreResult};
 use rusqlite::Connection;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::oneshot;
 
@@ -12,7 +13,7 @@ type Query = Box<dyn FnOnce(&Connection) + Send>;
 /// Hands queries to whichever reader is free.
 #[derive(Debug, Clone)]
 pub(crate) struct Readers {
-    sender: Sender<Query>,
+    threads: Arc<Crew<Query>>,
 }
 
 impl Readers {
@@ -20,15 +21,17 @@ impl Readers {
     pub(crate) fn start(connections: Vec<Connection>) -> std::io::Result<Self> {
         let (sender, receiver) = channel::<Query>();
         let receiver = Arc::new(Mutex::new(receiver));
+        let mut threads = Vec::new();
         for connection in connections {
             let receiver = Arc::clone(&receiver);
-            std::thread::Builder::new().name("punctual-reader".to_owned()).spawn(move || {
+            let serve = move || {
                 while let Some(query) = take(&receiver) {
                     query(&connection);
                 }
-            })?;
+            };
+            threads.push(std::thread::Builder::new().name("punctual-reader".to_owned()).spawn(serve)?);
         }
-        Ok(Self { sender })
+        Ok(Self { threads: Arc::new(Crew::new(sender, threads)) })
     }
 
     /// Asks a question.
@@ -44,7 +47,7 @@ impl Readers {
             let _gone = reply.send(result);
         };
         let closed = || StoreError::Unavailable("the store is closed".to_owned());
-        self.sender.send(Box::new(query)).map_err(|_| closed())?;
+        self.threads.hand_in(Box::new(query)).map_err(|_| closed())?;
         answer.await.unwrap_or_else(|_| Err(closed()))
     }
 }

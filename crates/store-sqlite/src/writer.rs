@@ -5,11 +5,13 @@
 //! own, commits once, and only then answers. Work that fails undoes itself and nobody else's. When the commit
 //! fails, nothing of the group has happened, and everybody is told so.
 
+use crate::crew::Crew;
 use crate::error::store_error;
 use punctual_core::store::{StoreError, StoreResult};
 use rusqlite::Connection;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
 use tokio::sync::oneshot;
 
 /// The most calls that share one commit; more would make the first of them wait for the last.
@@ -18,7 +20,7 @@ const GROUP_MAX: usize = 256;
 /// Hands work to the writer thread.
 #[derive(Debug, Clone)]
 pub(crate) struct Writer {
-    sender: Sender<Box<dyn Work>>,
+    thread: Arc<Crew<Box<dyn Work>>>,
 }
 
 /// A call on its way: done inside the group's transaction, answered after its commit.
@@ -65,8 +67,9 @@ impl Writer {
     /// Starts the thread. It ends when the last handle is dropped, after the work that was handed in.
     pub(crate) fn start(connection: Connection) -> std::io::Result<Self> {
         let (sender, receiver) = channel();
-        std::thread::Builder::new().name("punctual-writer".to_owned()).spawn(move || serve(&connection, &receiver))?;
-        Ok(Self { sender })
+        let name = "punctual-writer".to_owned();
+        let thread = std::thread::Builder::new().name(name).spawn(move || serve(&connection, &receiver))?;
+        Ok(Self { thread: Arc::new(Crew::new(sender, vec![thread])) })
     }
 
     /// Does some work in a transaction and returns its result after the commit.
@@ -77,7 +80,7 @@ impl Writer {
     {
         let (reply, answer) = oneshot::channel();
         let call = Box::new(Call { work: Some(work), result: None, reply });
-        self.sender.send(call).map_err(|_| stopped())?;
+        self.thread.hand_in(call).map_err(|_| stopped())?;
         answer.await.unwrap_or_else(|_| Err(stopped()))
     }
 }

@@ -125,6 +125,6 @@ pub fn run_case(harness: &dyn Harness, only: Option<(StoreKind, &str)>, case: Ca
 
 /// Runs a future to its end on a runtime of its own.
 pub fn block_on<T>(future: impl Future<Output = T>) -> T {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.expect("a runtime can be made").block_on(future)
 }

@@ -14,6 +14,7 @@ pub mod clock;
 pub mod conformance;
 pub mod harness;
 pub mod model;
+pub mod postgres;
 pub mod property;
 pub mod steps;
 

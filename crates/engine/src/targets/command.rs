@@ -1,9 +1,10 @@
 //! Programs: argv without a shell, a cleared environment, a process group of their own.
 
 use async_trait::async_trait;
-use punctual_core::execute::{Executor, RunContext, RunEnd, StopReason};
+use punctual_core::execute::{Executor, RunContext, StopReason};
 use punctual_core::json::Json;
 use punctual_core::run::ErrorCode;
+use punctual_core::store::FinishedRun;
 use punctual_core::target::{Command, Target};
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
@@ -23,14 +24,14 @@ pub struct CommandExecutor;
 
 #[async_trait]
 impl Executor for CommandExecutor {
-    async fn run(&self, run: RunContext) -> RunEnd {
+    async fn run(&self, run: RunContext) -> FinishedRun {
         let Target::Command(command) = &run.job.spec.target else {
-            return RunEnd::failed(ErrorCode::Internal, "a job of another kind was handed to the command executor");
+            return run.failed(ErrorCode::Internal, "a job of another kind was handed to the command executor");
         };
         let program = command.argv.first().map_or("", String::as_str);
         match prepare(&run, command).spawn() {
             Ok(child) => watch(child, &run).await,
-            Err(error) => RunEnd::failed(ErrorCode::TargetError, format!("cannot start `{program}`: {error}")),
+            Err(error) => run.failed(ErrorCode::TargetError, format!("cannot start `{program}`: {error}")),
         }
     }
 }
@@ -56,7 +57,7 @@ fn prepare(run: &RunContext, command: &Command) -> tokio::process::Command {
 }
 
 /// Waits for the end, or brings it about: first politely, then, when the run is fenced or dropped, by force.
-async fn watch(mut child: Child, run: &RunContext) -> RunEnd {
+async fn watch(mut child: Child, run: &RunContext) -> FinishedRun {
     let stdout = child.stdout.take();
     let reading = tokio::spawn(async move {
         let mut kept = Vec::new();
@@ -78,9 +79,9 @@ async fn watch(mut child: Child, run: &RunContext) -> RunEnd {
         Ok(status) => {
             // A grandchild may keep the pipe open; what it says after the end is not part of the run.
             let stdout = timeout(LAST_WORDS, reading).await.ok().and_then(Result::ok);
-            judge(status, stdout.as_deref())
+            judge(run, status, stdout.as_deref())
         }
-        Err(error) => RunEnd::failed(ErrorCode::Internal, format!("cannot wait for the command: {error}")),
+        Err(error) => run.failed(ErrorCode::Internal, format!("cannot wait for the command: {error}")),
     }
 }
 
@@ -95,13 +96,13 @@ fn signal_group(child: &Child, reason: StopReason) {
     }
 }
 
-fn judge(status: ExitStatus, stdout: Option<&[u8]>) -> RunEnd {
+fn judge(run: &RunContext, status: ExitStatus, stdout: Option<&[u8]>) -> FinishedRun {
     let exit_code = status.code();
     if status.success() {
-        return RunEnd { exit_code, ..RunEnd::completed(stdout.and_then(kept)) };
+        return FinishedRun { exit_code, ..run.completed(stdout.and_then(kept)) };
     }
     let words = exit_code.map_or_else(|| status.to_string(), |code| format!("exit code {code}"));
-    RunEnd { exit_code, ..RunEnd::failed(ErrorCode::TargetError, words) }
+    FinishedRun { exit_code, ..run.failed(ErrorCode::TargetError, words) }
 }
 
 /// What a command said, as JSON text.

@@ -1,9 +1,10 @@
 //! Handlers in the host program: async functions from input to output.
 
 use async_trait::async_trait;
-use punctual_core::execute::{Executor, RunContext, RunEnd};
+use punctual_core::execute::{Executor, RunContext};
 use punctual_core::json::Json;
 use punctual_core::run::ErrorCode;
+use punctual_core::store::FinishedRun;
 
 /// Why a handler did not do its work.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -12,15 +13,6 @@ pub enum TaskError {
     Retryable(String),
     /// Trying again will not help.
     Fatal(String),
-}
-
-impl TaskError {
-    fn end(self) -> RunEnd {
-        match self {
-            Self::Retryable(error) => RunEnd::failed(ErrorCode::TargetError, error),
-            Self::Fatal(error) => RunEnd::failed(ErrorCode::TargetRejected, error),
-        }
-    }
 }
 
 /// Makes an executor of an async function.
@@ -49,10 +41,11 @@ where
     F: Fn(RunContext) -> W + Send + Sync,
     W: Future<Output = Result<Option<Json>, TaskError>> + Send,
 {
-    async fn run(&self, run: RunContext) -> RunEnd {
-        match (self.0)(run).await {
-            Ok(output) => RunEnd::completed(output),
-            Err(error) => error.end(),
+    async fn run(&self, run: RunContext) -> FinishedRun {
+        match (self.0)(run.clone()).await {
+            Ok(output) => run.completed(output),
+            Err(TaskError::Retryable(error)) => run.failed(ErrorCode::TargetError, error),
+            Err(TaskError::Fatal(error)) => run.failed(ErrorCode::TargetRejected, error),
         }
     }
 }

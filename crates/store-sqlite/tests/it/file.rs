@@ -161,3 +161,14 @@ async fn a24_an_application_keeps_its_own_jobs_table_in_the_same_file() {
     let title: String = connection.query_row("SELECT title FROM jobs", [], |row| row.get(0)).unwrap();
     assert_eq!(title, "baker");
 }
+
+#[tokio::test]
+async fn c01_a_store_that_is_gone_has_left_one_clean_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.db");
+    let store = open(&path);
+    store.enqueue_jobs(vec![job()]).await.unwrap();
+    drop(store);
+    let files: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|file| file.unwrap().file_name()).collect();
+    assert_eq!(files, ["a.db"], "the log is merged into the file when the last connection is closed");
+}

@@ -1,0 +1,51 @@
+-- Hands out jobs in queue order: out of `queue` and into `running`, in one statement.
+--
+-- Differs from SQLite, which has one writer and merges the lanes in the program: with one lane, its first jobs that
+-- nobody else has locked are taken; with several, a look at the heads of all, unlocked, says how many each lane gives,
+-- and then each gives its first unlocked ones. So two nodes that claim at once never wait for each other, and never
+-- get less than there is. The array keeps the planner from joining by a sequential scan, and OFFSET 0 keeps the
+-- look-up of the definitions what it is.
+WITH clock AS MATERIALIZED (
+  SELECT coalesce($1, now()) AS at
+), open AS MATERIALIZED (
+  SELECT l.id FROM punctual_internal.lanes AS l JOIN punctual_internal.queues AS q ON q.name = l.queue
+  WHERE NOT q.paused
+    AND ($2::text[] IS NULL OR l.queue = ANY ($2))
+    AND l.job_type = ANY ($3::text[])
+    AND NOT EXISTS (SELECT 1 FROM punctual_internal.reservations AS r
+                    WHERE r.queue = l.queue AND r.ended_at IS NULL AND r.expires_at > (SELECT at FROM clock))
+    AND EXISTS (SELECT 1 FROM punctual_internal.leases WHERE node_id = $4 AND lease_id = $5)
+), quotas AS MATERIALIZED (
+  SELECT id AS lane_id, $7::bigint AS jobs FROM open WHERE (SELECT count(*) FROM open) = 1
+  UNION ALL
+  SELECT lane_id, count(*) FROM (
+    SELECT h.lane_id FROM open
+    CROSS JOIN LATERAL (
+      SELECT lane_id, priority, position, created_at, job_id FROM punctual_internal.queue
+      WHERE lane_id = open.id AND ready
+      ORDER BY priority DESC, position, created_at, job_id
+      LIMIT $7
+    ) AS h
+    WHERE (SELECT count(*) FROM open) > 1
+    ORDER BY h.priority DESC, h.position, h.created_at, h.job_id
+    LIMIT $7
+  ) AS heads
+  GROUP BY lane_id
+), taken AS (
+  DELETE FROM punctual_internal.queue WHERE ctid = ANY (ARRAY(
+    SELECT p.ctid FROM quotas
+    CROSS JOIN LATERAL (
+      SELECT ctid FROM punctual_internal.queue
+      WHERE lane_id = quotas.lane_id AND ready
+      ORDER BY priority DESC, position, created_at, job_id
+      LIMIT quotas.jobs
+      FOR UPDATE SKIP LOCKED
+    ) AS p))
+  RETURNING job_id, lane_id, priority, position, created_at, queued_at, serial_key, schedule_id
+), started AS (
+  INSERT INTO punctual_internal.running (job_id, node_id, lease_id, claim_id, lane_id, priority, position, created_at,
+                                         queued_at, serial_key, schedule_id, started_at)
+  SELECT job_id, $4, $5, $6, lane_id, priority, position, created_at, queued_at, serial_key, schedule_id, clock.at
+  FROM taken CROSS JOIN clock
+  RETURNING job_id, priority, position, created_at, started_at
+)

@@ -1,0 +1,13 @@
+-- Writes decisions, except where the slot has one already or lies at or below the watermark: there nothing fires.
+--
+-- Differs from SQLite: a whole batch at once. The answer names the slots that were written.
+INSERT INTO punctual_internal.slots (schedule_id, slot_at, through, count, decision, reason, job_id, decided_at, node_id,
+                                     late_ms, schedule_version)
+SELECT w.schedule_id, w.slot_at, w.through, w.count, w.decision, w.reason, w.job_id, $1, $2, w.late_ms, w.version
+FROM unnest($3::uuid[], $4::timestamptz[], $5::timestamptz[], $6::bigint[], $7::text[], $8::text[], $9::uuid[],
+            $10::bigint[], $11::bigint[])
+  AS w (schedule_id, slot_at, through, count, decision, reason, job_id, late_ms, version)
+WHERE NOT EXISTS (SELECT 1 FROM punctual_internal.schedule_state AS t
+                  WHERE t.schedule_id = w.schedule_id AND t.fired_through >= w.slot_at)
+ON CONFLICT (schedule_id, slot_at) DO NOTHING
+RETURNING schedule_id, slot_at

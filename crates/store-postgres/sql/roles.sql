@@ -1,0 +1,44 @@
+-- The roles and the least each needs; applied by an explicit call only, because roles belong to the whole server.
+--
+-- `punctual_admin` may do everything but change the schema. `punctual_worker` runs work: it adds to the ledgers and
+-- cannot change or delete what is in them, other than through retention. `punctual_client` and `punctual_reader` get
+-- what the public SQL surface gives them, and nothing of the tables.
+DO $$
+DECLARE
+  wanted text;
+BEGIN
+  FOREACH wanted IN ARRAY ARRAY['punctual_admin', 'punctual_worker', 'punctual_client', 'punctual_reader'] LOOP
+    IF NOT EXISTS (SELECT 1 FROM pg_catalog.pg_roles WHERE rolname = wanted) THEN
+      BEGIN
+        EXECUTE format('CREATE ROLE %I NOLOGIN', wanted);
+      EXCEPTION WHEN duplicate_object OR unique_violation THEN
+        NULL; -- Somebody else made it just now.
+      END;
+    END IF;
+  END LOOP;
+END
+$$;
+
+REVOKE ALL ON SCHEMA punctual_internal FROM PUBLIC;
+GRANT USAGE ON SCHEMA punctual_internal TO punctual_admin, punctual_worker;
+GRANT USAGE ON SCHEMA punctual TO punctual_admin, punctual_worker, punctual_client, punctual_reader;
+GRANT SELECT ON ALL TABLES IN SCHEMA punctual_internal TO punctual_admin, punctual_worker;
+
+GRANT INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA punctual_internal TO punctual_admin;
+
+GRANT INSERT, UPDATE, DELETE ON
+  punctual_internal.queues, punctual_internal.lanes, punctual_internal.templates, punctual_internal.schedules,
+  punctual_internal.schedule_versions, punctual_internal.schedule_state, punctual_internal.schedule_results,
+  punctual_internal.delayed, punctual_internal.queue, punctual_internal.serial_keys, punctual_internal.running,
+  punctual_internal.retries, punctual_internal.schedule_live, punctual_internal.nodes, punctual_internal.leases,
+  punctual_internal.reservations TO punctual_worker;
+-- Retention deletes by row what is old enough; the triggers refuse everything else.
+GRANT INSERT, DELETE ON
+  punctual_internal.jobs, punctual_internal.runs, punctual_internal.slots, punctual_internal.artifacts
+  TO punctual_worker;
+GRANT UPDATE ON punctual_internal.retention TO punctual_worker;
+
+GRANT USAGE ON SEQUENCE punctual_internal.positions TO punctual_admin, punctual_worker;
+GRANT EXECUTE ON FUNCTION
+  punctual_internal.make_partitions(timestamptz, interval), punctual_internal.drop_old_jobs(timestamptz, bigint),
+  punctual_internal.drop_old_slots(timestamptz, bigint) TO punctual_admin, punctual_worker;

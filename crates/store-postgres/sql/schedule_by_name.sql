@@ -1,0 +1,5 @@
+-- One schedule by its name.
+FROM punctual_internal.schedules AS s
+JOIN punctual_internal.schedule_state AS t ON t.schedule_id = s.id
+LEFT JOIN punctual_internal.schedule_results AS r ON r.schedule_id = s.id
+WHERE s.name = $1 AND s.deleted_at IS NULL

@@ -1,0 +1,296 @@
+//! Ends: closing runs by the lease's holder, with their retries and what they mean for their schedules.
+
+use crate::Shared;
+use crate::error::Work;
+use crate::jobs::{Closing, Making, closing_params, serial_keys, settling};
+use crate::params::params;
+use crate::rows::{self, Columns, Unreadable};
+use crate::session::{Answer, Session, Step};
+use crate::sql;
+use crate::tx::{Patience, Tx};
+use jiff::Timestamp;
+use punctual_core::closing::{Retry, error_code, retry_after};
+use punctual_core::id::{JobId, ScheduleId};
+use punctual_core::job::{Artifact, Job};
+use punctual_core::json::Json;
+use punctual_core::run::{ErrorCode, Outcome};
+use punctual_core::store::{FinishResult, FinishedRun, Lease, StoreError, StoreResult};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::time::SystemTime;
+use tokio_postgres::Row;
+use uuid::Uuid;
+
+/// Closes a batch of runs; when one of them spoils the batch, each by itself.
+pub(crate) async fn finish_runs(shared: &Shared, lease: Lease, runs: &[FinishedRun]) -> StoreResult<Vec<FinishResult>> {
+    match finish_batch(shared, lease, runs).await {
+        Err(failure) if runs.len() > 1 && failure.is_of_the_data() => {
+            let mut results = Vec::with_capacity(runs.len());
+            for run in runs {
+                results.extend(finish_batch(shared, lease, std::slice::from_ref(run)).await?);
+            }
+            Ok(results)
+        }
+        finished => Ok(finished?),
+    }
+}
+
+async fn finish_batch(shared: &Shared, lease: Lease, runs: &[FinishedRun]) -> Work<Vec<FinishResult>> {
+    let mut patience = Patience::default();
+    loop {
+        match try_finish(shared, lease, runs).await {
+            Err(failure) if patience.allows(&failure).await => {}
+            finished => return finished,
+        }
+    }
+}
+
+/// Two round trips: out of `running`, and everything that follows with the COMMIT.
+async fn try_finish(shared: &Shared, lease: Lease, runs: &[FinishedRun]) -> Work<Vec<FinishResult>> {
+    if runs.is_empty() {
+        return Ok(Vec::new());
+    }
+    let ids: Vec<Uuid> = runs.iter().map(|run| run.job_id.0).collect();
+    let (mut tx, mut answers) = Tx::begin_with(shared, taking(ids, lease)).await?;
+    let taken = answers.pop().map(Answer::rows).unwrap_or_default();
+    let judged = match rows::collect(&taken, taken_run) {
+        Ok(taken) => tx.judge_ends(lease, runs, taken.into_iter().collect()).await,
+        Err(error) => Err(error.into()),
+    };
+    let ends = match judged {
+        Ok(ends) => ends,
+        Err(failure) => return tx.end(Err(failure)).await,
+    };
+    let mut steps = ends.steps(tx.at());
+    let wakes = ends.wakes();
+    if wakes && shared.notifies() {
+        steps.push(Step::Rows("SELECT pg_notify($1, '')", params![crate::CHANNEL]));
+    }
+    tx.pipeline_and_commit(steps).await?;
+    if wakes {
+        shared.ring();
+    }
+    Ok(ends.results)
+}
+
+/// The statements that take jobs out of `running`, their serial keys locked first.
+pub(crate) fn taking(ids: Vec<Uuid>, lease: Lease) -> Vec<Step<'static>> {
+    vec![
+        Step::Rows(sql::lock_serial_keys_of_running, params![ids.clone()]),
+        Step::Rows(sql::take_running, params![ids, lease.node_id.0, lease.lease_id.0]),
+    ]
+}
+
+/// What was taken out of `running`.
+#[derive(Debug)]
+pub(crate) struct TakenRun {
+    started_at: Timestamp,
+    serial_key: Option<String>,
+    schedule_id: Option<ScheduleId>,
+    cancel_code: Option<ErrorCode>,
+    cancel_requested: bool,
+}
+
+pub(crate) fn taken_run(row: &Row) -> Result<(JobId, TakenRun), Unreadable> {
+    let mut c = Columns::of(row);
+    let id = c.id()?;
+    let taken = TakenRun {
+        started_at: c.time()?,
+        serial_key: c.next()?,
+        schedule_id: c.optional_id()?,
+        cancel_code: c.optional_word()?,
+        cancel_requested: c.optional_time()?.is_some(),
+    };
+    Ok((id, taken))
+}
+
+/// What a batch of ends comes to.
+#[derive(Debug, Default)]
+pub(crate) struct Ends<'a> {
+    pub(crate) results: Vec<FinishResult>,
+    closings: Vec<Closing<'a>>,
+    tallies: BTreeMap<ScheduleId, Tally>,
+    keys: BTreeSet<String>,
+}
+
+/// What a batch means for one schedule, summed up in the order of the reports.
+#[derive(Debug)]
+struct Tally {
+    last: Outcome,
+    succeeded: bool,
+    failures: i64,
+}
+
+impl Ends<'_> {
+    /// What is left to be written.
+    pub(crate) fn steps(&self, now: SystemTime) -> Vec<Step<'_>> {
+        let mut steps = Vec::new();
+        if !self.closings.is_empty() {
+            steps.push(Step::Count(sql::close_runs, closing_params(&self.closings, now)));
+        }
+        if !self.tallies.is_empty() {
+            let params = params![
+                now,
+                self.tallies.keys().map(|id| id.0).collect::<Vec<_>>(),
+                self.tallies.values().map(|tally| tally.last.as_str()).collect::<Vec<_>>(),
+                self.tallies.values().map(|tally| tally.succeeded).collect::<Vec<_>>(),
+                self.tallies.values().map(|tally| tally.failures).collect::<Vec<_>>(),
+            ];
+            steps.push(Step::Count(sql::record_results, params));
+        }
+        if !self.keys.is_empty() {
+            steps.extend(settling(&self.keys));
+        }
+        steps
+    }
+
+    /// Whether there may be something new to do: a retry, or the next job of a key.
+    fn wakes(&self) -> bool {
+        !self.keys.is_empty() || self.results.iter().any(|it| matches!(it, FinishResult::Closed { retry: Some(_) }))
+    }
+
+    fn count(&mut self, schedule: ScheduleId, outcome: Outcome) {
+        let tally = self.tallies.entry(schedule).or_insert(Tally { last: outcome, succeeded: false, failures: 0 });
+        tally.last = outcome;
+        match outcome {
+            Outcome::Completed => (tally.succeeded, tally.failures) = (true, 0),
+            Outcome::Failed => tally.failures += 1,
+            Outcome::Skipped | Outcome::Cancelled => {}
+        }
+    }
+}
+
+impl Tx<'_> {
+    /// Judges each end by itself, and makes the retries. What was not taken has lost its lease; what was reported
+    /// twice counts once.
+    pub(crate) async fn judge_ends<'a>(
+        &self, lease: Lease, runs: &'a [FinishedRun], mut taken: HashMap<JobId, TakenRun>,
+    ) -> Work<Ends<'a>> {
+        let mut retries = self.retries(runs, &taken).await?;
+        let mut ends = Ends::default();
+        let mut wanted = Vec::new();
+        for run in runs {
+            let Some(taken) = taken.remove(&run.job_id) else {
+                ends.results.push(FinishResult::LostLease);
+                continue;
+            };
+            let retry = retries.remove(&run.job_id);
+            ends.closings.push(Closing {
+                job_id: run.job_id,
+                schedule_id: taken.schedule_id,
+                node_id: Some(lease.node_id),
+                started_at: Some(taken.started_at),
+                outcome: run.outcome,
+                error_code: error_code(run, taken.cancel_code),
+                error: run.error.as_deref(),
+                exit_code: run.exit_code,
+                output: run.output.as_ref().map(Json::as_str),
+                log_ref: run.log_ref.as_deref(),
+                is_final: retry.is_none(),
+            });
+            if let Some(schedule) = taken.schedule_id {
+                ends.count(schedule, run.outcome);
+            }
+            ends.keys.extend(taken.serial_key);
+            wanted.extend(retry.map(|retry| (ends.results.len(), retry)));
+            ends.results.push(FinishResult::Closed { retry: None });
+        }
+        self.make_retries(wanted, &mut ends).await?;
+        Ok(ends)
+    }
+
+    /// The retries of what failed, by each job's own policy. Nobody wants one of what was cancelled or deleted.
+    async fn retries(&self, runs: &[FinishedRun], taken: &HashMap<JobId, TakenRun>) -> Work<HashMap<JobId, Retry>> {
+        let failed: HashMap<JobId, ErrorCode> = runs
+            .iter()
+            .filter(|run| run.outcome == Outcome::Failed)
+            .filter_map(|run| Some((run, taken.get(&run.job_id)?)))
+            .filter(|(_, taken)| !taken.cancel_requested)
+            .filter_map(|(run, taken)| Some((run.job_id, error_code(run, taken.cancel_code)?)))
+            .collect();
+        if failed.is_empty() {
+            return Ok(HashMap::new());
+        }
+        let ids: Vec<Uuid> = failed.keys().map(|id| id.0).collect();
+        let jobs: Vec<Job> = self.all(sql::jobs_by_id, params![ids], rows::job).await?;
+        let deleted = self.deleted_schedules(&jobs).await?;
+        let wanted = jobs.iter().filter(|job| job.schedule_id.is_none_or(|id| !deleted.contains(&id)));
+        let retried = wanted.filter_map(|job| {
+            let chance = u64::from_be_bytes(self.id_bits()).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            Some((job.id, retry_after(job, *failed.get(&job.id)?, self.now, chance)?))
+        });
+        Ok(retried.collect())
+    }
+
+    /// Which of the jobs' schedules are deleted. Nobody deletes the others before this transaction is done: whoever
+    /// does must see the retries.
+    async fn deleted_schedules(&self, jobs: &[Job]) -> Work<HashSet<ScheduleId>> {
+        let ids: BTreeSet<ScheduleId> = jobs.iter().filter_map(|job| job.schedule_id).collect();
+        if ids.is_empty() {
+            return Ok(HashSet::new());
+        }
+        let find = "SELECT id, deleted_at IS NOT NULL FROM punctual_internal.schedules WHERE id = ANY ($1)
+                    ORDER BY id FOR KEY SHARE";
+        let found: Vec<(ScheduleId, bool)> = self
+            .all(find, params![ids.iter().map(|id| id.0).collect::<Vec<_>>()], |row| {
+                let mut c = Columns::of(row);
+                Ok((c.id()?, c.next()?))
+            })
+            .await?;
+        Ok(found.into_iter().filter(|(_, deleted)| *deleted).map(|(id, _)| id).collect())
+    }
+
+    /// Makes the one retry of each failed job, and enters it into the answers.
+    async fn make_retries(&self, wanted: Vec<(usize, Retry)>, ends: &mut Ends<'_>) -> Work<()> {
+        if wanted.is_empty() {
+            return Ok(());
+        }
+        let making: Vec<Making<'_>> = wanted
+            .iter()
+            .map(|(_, retry)| Making { bits: self.id_bits(), spec: &retry.spec, origin: &retry.origin })
+            .collect();
+        // The keys are those of the jobs that failed, and locked already.
+        ends.keys.extend(serial_keys(wanted.iter().map(|(_, retry)| &retry.spec)));
+        let made = self.make_jobs(&making, true).await?;
+        let insert =
+            "INSERT INTO punctual_internal.retries (retry_of, job_id) SELECT * FROM unnest($1::uuid[], $2::uuid[])";
+        let of: Vec<Uuid> = wanted.iter().map(|(_, retry)| retry.retry_of.0).collect();
+        self.execute(insert, params![of, made.iter().map(|id| id.0).collect::<Vec<_>>()]).await?;
+        for ((at, _), id) in wanted.iter().zip(made) {
+            ends.results[*at] = FinishResult::Closed { retry: Some(id) };
+        }
+        Ok(())
+    }
+
+    pub(crate) async fn add_artifacts(&mut self, lease: Lease, job: JobId, artifacts: &[Artifact]) -> Work<()> {
+        // Locked, so that two reports of one run number their artifacts one after the other.
+        let mine =
+            "SELECT 1 FROM punctual_internal.running WHERE job_id = $1 AND node_id = $2 AND lease_id = $3 FOR UPDATE";
+        let held = self.one(mine, params![job.0, lease.node_id.0, lease.lease_id.0], rows::value::<i32>).await?;
+        held.ok_or(StoreError::LostLease)?;
+        let insert = "INSERT INTO punctual_internal.artifacts (job_id, number, name, location, size_bytes, sha256)
+                      SELECT $1, w.n + coalesce((SELECT max(number) FROM punctual_internal.artifacts WHERE job_id = $1), 0),
+                             w.name, w.location, w.size_bytes, w.sha256
+                      FROM unnest($2::text[], $3::text[], $4::bigint[], $5::text[]) WITH ORDINALITY
+                        AS w (name, location, size_bytes, sha256, n)";
+        let params = params![
+            job.0,
+            artifacts.iter().map(|artifact| artifact.name.as_str()).collect::<Vec<_>>(),
+            artifacts.iter().map(|artifact| artifact.location.as_str()).collect::<Vec<_>>(),
+            artifacts.iter().map(|artifact| i64::try_from(artifact.size_bytes).unwrap_or(i64::MAX)).collect::<Vec<_>>(),
+            artifacts.iter().map(|artifact| artifact.sha256.as_str()).collect::<Vec<_>>(),
+        ];
+        self.execute(insert, params).await?;
+        Ok(())
+    }
+}
+
+/// The artifacts of a run.
+pub(crate) async fn read_artifacts(session: &Session, job: JobId) -> Work<Vec<Artifact>> {
+    let sql = "SELECT name, location, size_bytes, sha256 FROM punctual_internal.artifacts WHERE job_id = $1
+               ORDER BY number";
+    let rows = session.rows(sql, &params![job.0]).await?;
+    Ok(rows::collect(&rows, |row| {
+        let mut c = Columns::of(row);
+        Ok(Artifact { name: c.next()?, location: c.next()?, size_bytes: c.count()?, sha256: c.next()? })
+    })?)
+}

@@ -1,0 +1,263 @@
+//! Firing: due schedules decided by the pure rule, and everything it decided written together.
+
+use crate::Shared;
+use crate::error::Work;
+use crate::firing::{Decided, Written};
+use crate::jobs::{Making, make_lanes_params};
+use crate::params::{params, time};
+use crate::rows::{self, Columns, Unreadable, value};
+use crate::session::{Answer, Session, Step};
+use crate::sql;
+use crate::tx::{Patience, Tx};
+use jiff::{SignedDuration, Timestamp};
+use punctual_core::closing::storable_text;
+use punctual_core::firing::{Facts, Firing, Next};
+use punctual_core::id::{JobId, NodeId, ScheduleId};
+use punctual_core::schedule::{Overlap, Schedule};
+use punctual_core::slot::SlotRow;
+use punctual_core::store::{Fired, Reconciled, StoreError, StoreResult};
+use std::collections::HashMap;
+use tokio_postgres::Row;
+use uuid::Uuid;
+
+/// A schedule's row: its id, and what it says unless it cannot be understood.
+type ScheduleRow = (ScheduleId, Result<Schedule, Unreadable>);
+
+/// Decides what is due, in three round trips for a whole batch: lock, write, commit.
+pub(crate) async fn fire_due(shared: &Shared, node: Option<NodeId>, limit: usize) -> StoreResult<Fired> {
+    let mut patience = Patience::default();
+    loop {
+        match try_fire(shared, node, limit).await {
+            Err(failure) if patience.allows(&failure).await => {}
+            Ok(fired) => {
+                shared.ring();
+                return Ok(fired);
+            }
+            Err(failure) => return Err(failure.into()),
+        }
+    }
+}
+
+async fn try_fire(shared: &Shared, node: Option<NodeId>, limit: usize) -> Work<Fired> {
+    let limit = crate::params::limit(limit);
+    let first = vec![
+        Step::Rows(sql::due_schedules, params![shared.turned(), limit]),
+        Step::Rows(sql::unplanned_schedules, params![limit]),
+    ];
+    let (mut tx, answers) = Tx::begin_with(shared, first).await?;
+    let rows: Vec<Row> = answers.into_iter().flat_map(Answer::rows).collect();
+    let fired = match rows::collect(&rows, schedule_row) {
+        Ok(due) => tx.fire_rows(due, node).await,
+        Err(error) => Err(error.into()),
+    };
+    tx.end(fired).await
+}
+
+impl Tx<'_> {
+    async fn fire_rows(&self, due: Vec<ScheduleRow>, node: Option<NodeId>) -> Work<Fired> {
+        let mut fired = Fired { schedules: due.len(), ..Fired::default() };
+        let (mut plain, mut one_by_one) = (Vec::new(), Vec::new());
+        let mut schedules = Vec::with_capacity(due.len());
+        for (id, schedule) in due {
+            match schedule {
+                Ok(schedule) => schedules.push(schedule),
+                Err(problem) => self.set_problem(id, &problem.to_string(), &mut fired).await?,
+            }
+        }
+        let facts = self.facts(&schedules).await?;
+        for schedule in schedules {
+            let facts = facts.get(&schedule.id).cloned().unwrap_or_default();
+            let firing = schedule.fire(self.now, &facts);
+            if let Next::Problem(problem) = &firing.next {
+                self.set_problem(schedule.id, problem, &mut fired).await?;
+            } else if firing.slots.iter().any(|slot| slot.job.is_some_and(|job| job.replaces_live)) {
+                one_by_one.push(schedule.id);
+            } else {
+                plain.push(Decided::new(self, schedule, firing));
+            }
+        }
+        if !self.fire_batch(&plain, node, &mut fired).await? {
+            one_by_one.extend(plain.iter().map(|decided| decided.schedule.id));
+        }
+        for id in one_by_one {
+            self.fire_alone(id, node, &mut fired).await?;
+        }
+        if !fired.jobs.is_empty() {
+            self.notify().await?;
+        }
+        Ok(fired)
+    }
+
+    /// Writes a whole batch at once; false when something stood in the way, and then nothing of it is written.
+    async fn fire_batch(&self, batch: &[Decided], node: Option<NodeId>, fired: &mut Fired) -> Work<bool> {
+        // The second time with the lanes that the first time found missing.
+        for _ in 0..2 {
+            if batch.is_empty() {
+                return Ok(true);
+            }
+            match self.write_batch(batch, node).await {
+                Ok(true) => {
+                    for decided in batch {
+                        count(fired, decided.written());
+                    }
+                    return Ok(true);
+                }
+                Ok(false) => self.word("ROLLBACK TO batch").await?,
+                Err(failure) if failure.is_of_the_data() => {
+                    self.word("ROLLBACK TO batch").await?;
+                    return Ok(false);
+                }
+                Err(failure) => return Err(failure),
+            }
+            let jobs: Vec<Making<'_>> = batch.iter().flat_map(Decided::making).collect();
+            self.execute(sql::make_lanes, make_lanes_params(&jobs, Some(self.at()))).await?;
+        }
+        Ok(false)
+    }
+
+    /// Fires one schedule by itself. What is wrong with it becomes its problem and nobody else's (E02).
+    async fn fire_alone(&self, id: ScheduleId, node: Option<NodeId>, fired: &mut Fired) -> Work<()> {
+        self.word("SAVEPOINT alone").await?;
+        let problem = match self.decide_and_write(id, node).await {
+            Ok(Written { problem: Some(problem), .. }) => problem,
+            Ok(written) => {
+                count(fired, written);
+                return Ok(());
+            }
+            Err(failure) if failure.is_of_the_data() => StoreError::from(failure).to_string(),
+            Err(failure) => return Err(failure),
+        };
+        self.word("ROLLBACK TO alone").await?;
+        self.set_problem(id, &problem, fired).await
+    }
+
+    /// Reads a locked schedule afresh, decides it, and writes what was decided.
+    async fn decide_and_write(&self, id: ScheduleId, node: Option<NodeId>) -> Work<Written> {
+        let Some(schedule) = self.locked_schedule(id).await? else { return Ok(Written::default()) };
+        let facts = self.facts(std::slice::from_ref(&schedule)).await?.remove(&id).unwrap_or_default();
+        let firing = schedule.fire(self.now, &facts);
+        self.write_firing(&schedule, &firing, node, schedule.version).await
+    }
+
+    /// What the rule must know of each schedule; only what its policies look at is asked for.
+    async fn facts(&self, schedules: &[Schedule]) -> Work<HashMap<ScheduleId, Facts>> {
+        let mut facts: HashMap<ScheduleId, Facts> = HashMap::new();
+        let counted = schedules.iter().filter(|schedule| {
+            schedule.definition.overlap != Overlap::Allow || schedule.definition.max_concurrent_runs.is_some()
+        });
+        let counted: Vec<ScheduleId> = counted.map(|schedule| schedule.id).collect();
+        for (schedule_id, _, runs) in self.live_jobs(&counted).await? {
+            let facts = facts.entry(schedule_id).or_default();
+            if runs { facts.running += 1 } else { facts.waiting += 1 }
+        }
+        let dependent = schedules.iter().filter_map(|schedule| Some((schedule.id, schedule.definition.depends_on?)));
+        let dependent: Vec<(ScheduleId, ScheduleId)> = dependent.map(|(id, on)| (id, on.schedule_id)).collect();
+        let succeeded = self.last_successes(dependent.iter().map(|(_, on)| on.0).collect()).await?;
+        for (id, on) in dependent {
+            facts.entry(id).or_default().dependency_succeeded_at = succeeded.get(&on).copied();
+        }
+        Ok(facts)
+    }
+
+    async fn last_successes(&self, ids: Vec<Uuid>) -> Work<HashMap<ScheduleId, Timestamp>> {
+        if ids.is_empty() {
+            return Ok(HashMap::new());
+        }
+        let find = "SELECT schedule_id, last_success_at FROM punctual_internal.schedule_results
+                    WHERE schedule_id = ANY ($1) AND last_success_at IS NOT NULL";
+        let found = self.all(find, params![ids], |row| {
+            let mut c = Columns::of(row);
+            Ok((c.id()?, c.time()?))
+        });
+        Ok(found.await?.into_iter().collect())
+    }
+
+    /// The jobs of schedules that are alive, and whether each runs.
+    pub(crate) async fn live_jobs(&self, schedules: &[ScheduleId]) -> Work<Vec<(ScheduleId, JobId, bool)>> {
+        if schedules.is_empty() {
+            return Ok(Vec::new());
+        }
+        let ids: Vec<Uuid> = schedules.iter().map(|id| id.0).collect();
+        self.all(sql::live_jobs, params![ids], |row| {
+            let mut c = Columns::of(row);
+            Ok((c.id()?, c.id()?, c.next()?))
+        })
+        .await
+    }
+
+    async fn set_problem(&self, id: ScheduleId, problem: &str, fired: &mut Fired) -> Work<()> {
+        fired.problems += 1;
+        let set = "UPDATE punctual_internal.schedule_state
+                   SET problem = $2, next_slot_at = NULL, next_run_at = NULL WHERE schedule_id = $1";
+        self.execute(set, params![id.0, storable_text(problem)]).await?;
+        Ok(())
+    }
+
+    pub(crate) async fn reconcile(&mut self, after: Option<ScheduleId>, limit: usize) -> Work<Reconciled> {
+        let after = after.map_or(Uuid::nil(), |id| id.0);
+        let params = params![after, crate::params::limit(limit)];
+        let page = self.all(sql::reconcile_page, params, schedule_row).await?;
+        let next = page.last().filter(|_| page.len() == limit).map(|(id, _)| *id);
+        let mut done = Reconciled { looked_at: page.len(), replanned: 0, next };
+        for (id, schedule) in page {
+            // What cannot be understood keeps its problem until somebody edits it.
+            let Ok(schedule) = schedule else { continue };
+            if !schedule.plan_is_possible(self.now) && self.replan(id).await? {
+                done.replanned += 1;
+            }
+        }
+        Ok(done)
+    }
+
+    /// Plans a schedule anew, unless somebody else has just done so.
+    async fn replan(&self, id: ScheduleId) -> Work<bool> {
+        let Some(schedule) = self.locked_schedule(id).await? else { return Ok(false) };
+        if !schedule.state.enabled || schedule.state.exhausted_at.is_some() || schedule.plan_is_possible(self.now) {
+            return Ok(false);
+        }
+        let firing = Firing { slots: Vec::new(), next: schedule.plan_next(self.now) };
+        Ok(self.write_firing(&schedule, &firing, None, schedule.version).await?.problem.is_none())
+    }
+}
+
+fn count(fired: &mut Fired, written: Written) {
+    fired.replanned += usize::from(written.jobs.is_empty() && written.slots_not_run == 0);
+    fired.slots_not_run += written.slots_not_run;
+    fired.jobs.extend(written.jobs);
+}
+
+fn schedule_row(row: &Row) -> Result<ScheduleRow, Unreadable> {
+    Ok((rows::schedule_id(row)?, rows::schedule(row)))
+}
+
+/// How long until anything is due.
+pub(crate) async fn read_next_due(shared: &Shared, session: &Session) -> Work<Option<SignedDuration>> {
+    let rows = session.rows(sql::next_due, &params![shared.turned()]).await?;
+    let wait: Option<Option<i64>> = rows::collect(&rows, value)?.pop();
+    Ok(wait.flatten().map(|micros| SignedDuration::from_micros(micros.max(0))))
+}
+
+/// A page of the ledger.
+pub(crate) async fn read_slots(
+    session: &Session, id: ScheduleId, before: Option<Timestamp>, limit: usize,
+) -> Work<Vec<SlotRow>> {
+    let before = before.unwrap_or(Timestamp::MAX);
+    let params = params![id.0, time(before), crate::params::limit(limit)];
+    let rows = session.rows(sql::slots_page, &params).await?;
+    Ok(rows::collect(&rows, |row| {
+        let mut c = Columns::of(row);
+        Ok(SlotRow {
+            schedule_id: id,
+            slot_at: c.time()?,
+            through: c.time()?,
+            count: c.count()?,
+            decision: c.word()?,
+            reason: c.word()?,
+            job_id: c.optional_id()?,
+            decided_at: c.time()?,
+            node: c.optional_id()?,
+            late_ms: c.next()?,
+            schedule_version: c.next()?,
+        })
+    })?)
+}

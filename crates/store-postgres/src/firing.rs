@@ -1,0 +1,258 @@
+//! Writing what was decided: ledger rows, jobs and the new plan, for a batch at once or for one schedule.
+
+use crate::error::{Failure, Work};
+use crate::jobs::{Closing, Making, make_jobs_params, serial_keys, settling};
+use crate::params::{Params, params, time};
+use crate::session::{Answer, Step};
+use crate::sql;
+use crate::tx::Tx;
+use jiff::Timestamp;
+use punctual_core::firing::{DecidedSlot, Firing, Next, SlotJob};
+use punctual_core::id::{JobId, NodeId, ScheduleId};
+use punctual_core::job::{NewJob, Origin};
+use punctual_core::run::ErrorCode;
+use punctual_core::schedule::Schedule;
+use punctual_core::store::StoreError;
+use std::collections::BTreeSet;
+
+/// What one firing wrote.
+#[derive(Debug, Default)]
+pub(crate) struct Written {
+    pub(crate) jobs: Vec<JobId>,
+    pub(crate) slots_not_run: u64,
+    pub(crate) problem: Option<String>,
+}
+
+/// A schedule that was decided, with the jobs that are to be made for it.
+#[derive(Debug)]
+pub(crate) struct Decided {
+    pub(crate) schedule: Schedule,
+    firing: Firing,
+    /// One for each slot that fires, in order.
+    jobs: Vec<SlotMaking>,
+}
+
+#[derive(Debug)]
+struct SlotMaking {
+    id: JobId,
+    bits: [u8; 8],
+    spec: NewJob,
+    origin: Origin,
+}
+
+impl SlotMaking {
+    fn new(tx: &Tx<'_>, schedule: &Schedule, slot_at: Timestamp, job: SlotJob) -> Self {
+        let bits = tx.id_bits();
+        let detail = Some(schedule.definition.timing.text());
+        Self {
+            id: JobId::at(tx.now, bits),
+            bits,
+            spec: NewJob::of_schedule(schedule, job.trigger, detail, job.serial),
+            origin: Origin { schedule_id: Some(schedule.id), slot_at: Some(slot_at), chain: None },
+        }
+    }
+
+    fn making(&self) -> Making<'_> {
+        Making { bits: self.bits, spec: &self.spec, origin: &self.origin }
+    }
+}
+
+impl Decided {
+    pub(crate) fn new(tx: &Tx<'_>, schedule: Schedule, firing: Firing) -> Self {
+        let fires = firing.slots.iter().filter_map(|slot| Some((slot.slot_at, slot.job?)));
+        let jobs = fires.map(|(slot_at, job)| SlotMaking::new(tx, &schedule, slot_at, job)).collect();
+        Self { schedule, firing, jobs }
+    }
+
+    pub(crate) fn making(&self) -> impl Iterator<Item = Making<'_>> {
+        self.jobs.iter().map(SlotMaking::making)
+    }
+
+    /// What it comes to when all of it is written.
+    pub(crate) fn written(&self) -> Written {
+        let not_run = self.firing.slots.iter().filter(|slot| slot.job.is_none());
+        Written {
+            jobs: self.jobs.iter().map(|job| job.id).collect(),
+            slots_not_run: not_run.map(|slot| slot.count).sum(),
+            problem: None,
+        }
+    }
+
+    /// Each slot with the job that is made for it.
+    fn slots(&self) -> impl Iterator<Item = (&DecidedSlot, Option<JobId>)> {
+        let mut jobs = self.jobs.iter();
+        self.firing.slots.iter().map(move |slot| (slot, slot.job.and_then(|_| jobs.next().map(|job| job.id))))
+    }
+}
+
+impl Tx<'_> {
+    /// Writes a batch in one round trip, behind a savepoint named `batch`. False when a slot had been decided before, a
+    /// lane is missing or a schedule was edited meanwhile: then the caller goes back to the savepoint.
+    pub(crate) async fn write_batch(&self, batch: &[Decided], node: Option<NodeId>) -> Work<bool> {
+        let jobs: Vec<Making<'_>> = batch.iter().flat_map(Decided::making).collect();
+        let slots: Vec<SlotParam<'_>> = batch
+            .iter()
+            .flat_map(|decided| decided.slots().map(|(slot, job)| SlotParam { schedule: &decided.schedule, slot, job }))
+            .collect();
+        let plans: Vec<Plan> = batch
+            .iter()
+            .map(|decided| self.plan(&decided.schedule, &decided.firing, decided.jobs.last().map(|job| job.id)))
+            .collect::<Result<_, String>>()
+            .map_err(Failure::internal)?;
+        let keys = serial_keys(jobs.iter().map(|job| job.spec));
+        self.lock_serial_keys(&keys).await?;
+        let mut steps = vec![Step::Word("SAVEPOINT batch")];
+        let (mut slots_at, mut jobs_at) = (None, None);
+        if !slots.is_empty() {
+            slots_at = Some(steps.len());
+            steps.push(Step::Rows(sql::insert_slots, self.slot_params(&slots, node)));
+        }
+        if !jobs.is_empty() {
+            jobs_at = Some(steps.len());
+            steps.push(Step::Rows(sql::make_jobs, make_jobs_params(&jobs, Some(self.at()), true)?));
+        }
+        let plans_at = steps.len();
+        steps.push(Step::Count(sql::set_plan, plan_params(&plans, self)));
+        if !keys.is_empty() {
+            steps.extend(settling(&keys));
+        }
+        let answers = self.pipeline(&steps).await?;
+        let rows = |at: Option<usize>| at.map_or(0, |at| answers.get(at).map_or(0, Answer::len));
+        let planned = answers.get(plans_at).map_or(0, Answer::len);
+        Ok(rows(slots_at) == slots.len() && rows(jobs_at) == jobs.len() && planned == plans.len())
+    }
+
+    /// Writes what was decided about one schedule, slot by slot. The caller holds its lock. `version` is the one that
+    /// is stored now; the ledger names the schedule's own, by which the slot was planned.
+    pub(crate) async fn write_firing(
+        &self, schedule: &Schedule, firing: &Firing, node: Option<NodeId>, version: i64,
+    ) -> Work<Written> {
+        let mut written = Written::default();
+        for slot in &firing.slots {
+            self.write_slot(schedule, slot, node, &mut written).await?;
+        }
+        let plan = match self.plan(schedule, firing, written.jobs.last().copied()) {
+            Ok(plan) => Plan { version, ..plan },
+            Err(problem) => {
+                written.problem = Some(problem);
+                return Ok(written);
+            }
+        };
+        let planned = self.execute(sql::set_plan, plan_params(&[plan], self)).await?;
+        if planned == 0 {
+            return Err(StoreError::Internal("the schedule changed under its lock".to_owned()).into());
+        }
+        Ok(written)
+    }
+
+    async fn write_slot(
+        &self, schedule: &Schedule, slot: &DecidedSlot, node: Option<NodeId>, written: &mut Written,
+    ) -> Work<()> {
+        let making = slot.job.map(|job| (job, SlotMaking::new(self, schedule, slot.slot_at, job)));
+        let param = SlotParam { schedule, slot, job: making.as_ref().map(|(_, making)| making.id) };
+        // No row: the slot was decided before. Whoever decided it made its job, or decided that there is none.
+        if self.rows(sql::insert_slots, self.slot_params(&[param], node)).await?.is_empty() {
+            return Ok(());
+        }
+        let Some((job, making)) = making else {
+            written.slots_not_run += slot.count;
+            return Ok(());
+        };
+        // The key of all jobs of the schedule that have one, those that are replaced included.
+        let keys: BTreeSet<String> = [schedule.id.to_string()].into();
+        if job.serial || job.replaces_live {
+            self.lock_serial_keys(&keys).await?;
+        }
+        if job.replaces_live {
+            self.replace_live_jobs(schedule.id).await?;
+        }
+        self.make_jobs(&[making.making()], true).await?;
+        if job.serial || job.replaces_live {
+            self.settle_serial_keys(&keys).await?;
+        }
+        written.jobs.push(making.id);
+        Ok(())
+    }
+
+    /// Cancels what is alive of a schedule for a job that takes its place.
+    async fn replace_live_jobs(&self, id: ScheduleId) -> Work<()> {
+        for (_, job_id, _) in self.live_jobs(&[id]).await? {
+            if self.take_waiting(job_id).await? {
+                self.close(&[Closing::unstarted(job_id, Some(id), ErrorCode::Replaced)]).await?;
+            } else {
+                self.request_cancel(&[job_id], ErrorCode::Replaced).await?;
+            }
+        }
+        Ok(())
+    }
+
+    fn plan(&self, schedule: &Schedule, firing: &Firing, last_job: Option<JobId>) -> Result<Plan, String> {
+        let (slot_at, run_at, exhausted_at) = match &firing.next {
+            Next::Slot(next) => (Some(next.slot_at), Some(next.run_at), None),
+            Next::Exhausted => (None, None, Some(self.now)),
+            Next::Problem(problem) => return Err(problem.clone()),
+        };
+        Ok(Plan {
+            schedule_id: schedule.id,
+            version: schedule.version,
+            slot_at,
+            // Paused: the slot is kept for the ledger, and nothing is due.
+            run_at: run_at.filter(|_| schedule.state.enabled),
+            exhausted_at,
+            decided_through: firing.decided_through(),
+            passed: firing.slots.iter().map(|slot| slot.through).filter(|through| *through <= self.now).max(),
+            last_job,
+        })
+    }
+
+    fn slot_params<'a>(&self, slots: &[SlotParam<'_>], node: Option<NodeId>) -> Params<'a> {
+        params![
+            self.at(),
+            node.map(|id| id.0),
+            slots.iter().map(|it| it.schedule.id.0).collect::<Vec<_>>(),
+            slots.iter().map(|it| time(it.slot.slot_at)).collect::<Vec<_>>(),
+            slots.iter().map(|it| time(it.slot.through)).collect::<Vec<_>>(),
+            slots.iter().map(|it| i64::try_from(it.slot.count).unwrap_or(i64::MAX)).collect::<Vec<_>>(),
+            slots.iter().map(|it| it.slot.decision.as_str()).collect::<Vec<_>>(),
+            slots.iter().map(|it| it.slot.reason.as_str()).collect::<Vec<_>>(),
+            slots.iter().map(|it| it.job.map(|id| id.0)).collect::<Vec<_>>(),
+            slots.iter().map(|it| it.slot.late_ms).collect::<Vec<_>>(),
+            slots.iter().map(|it| it.schedule.version).collect::<Vec<_>>(),
+        ]
+    }
+}
+
+/// One ledger row.
+struct SlotParam<'a> {
+    schedule: &'a Schedule,
+    slot: &'a DecidedSlot,
+    job: Option<JobId>,
+}
+
+/// Where one schedule stands afterwards.
+#[derive(Debug)]
+struct Plan {
+    schedule_id: ScheduleId,
+    version: i64,
+    slot_at: Option<Timestamp>,
+    run_at: Option<Timestamp>,
+    exhausted_at: Option<Timestamp>,
+    decided_through: Option<Timestamp>,
+    passed: Option<Timestamp>,
+    last_job: Option<JobId>,
+}
+
+fn plan_params<'a>(plans: &[Plan], tx: &Tx<'_>) -> Params<'a> {
+    let times = |of: fn(&Plan) -> Option<Timestamp>| plans.iter().map(|plan| of(plan).map(time)).collect::<Vec<_>>();
+    params![
+        tx.at(),
+        plans.iter().map(|plan| plan.schedule_id.0).collect::<Vec<_>>(),
+        plans.iter().map(|plan| plan.version).collect::<Vec<_>>(),
+        times(|plan| plan.slot_at),
+        times(|plan| plan.run_at),
+        times(|plan| plan.exhausted_at),
+        times(|plan| plan.decided_through),
+        times(|plan| plan.passed),
+        plans.iter().map(|plan| plan.last_job.map(|id| id.0)).collect::<Vec<_>>(),
+    ]
+}

@@ -1,0 +1,119 @@
+//! Queues as a whole: pause, reservations; and templates.
+
+use crate::Shared;
+use crate::claim::CLAIMS;
+use crate::error::Work;
+use crate::params::{params, time};
+use crate::rows::{self, Columns, Unreadable, document};
+use crate::session::Session;
+use crate::tx::Tx;
+use jiff::SignedDuration;
+use punctual_core::id::{ReservationId, TemplateId};
+use punctual_core::invalid::Invalid;
+use punctual_core::job::NewJob;
+use punctual_core::name::{self, Name};
+use punctual_core::store::{Reservation, StoreError, StoreResult, Template};
+use tokio_postgres::Row;
+
+const ACTIVE: &str = "SELECT id, queue, holder, reserved_at, expires_at FROM punctual_internal.reservations
+                      WHERE queue = $1 AND ended_at IS NULL AND expires_at > coalesce($2, now())";
+
+impl Tx<'_> {
+    /// Waits for the claims that are going on, and keeps new ones waiting until this transaction is done: what is
+    /// claimed afterwards is claimed by what is written here.
+    async fn stop_claims(&self) -> Work<()> {
+        self.rows("SELECT pg_advisory_xact_lock($1)", params![CLAIMS]).await?;
+        Ok(())
+    }
+
+    pub(crate) async fn set_queue_paused(&mut self, queue: &str, paused: bool) -> Work<()> {
+        check_queue(queue)?;
+        self.stop_claims().await?;
+        self.make_queue(queue).await?;
+        let set = "UPDATE punctual_internal.queues SET paused = $2 WHERE name = $1";
+        self.execute(set, params![queue, paused]).await?;
+        Ok(())
+    }
+
+    pub(crate) async fn reserve_queue(
+        &mut self, queue: &str, holder: &str, for_how_long: SignedDuration,
+    ) -> Work<Reservation> {
+        check_queue(queue)?;
+        name::check(holder).map_err(|e| Invalid { field: "holder".into(), ..e })?;
+        punctual_core::duration::check("expires_in", for_how_long)?;
+        self.stop_claims().await?;
+        self.make_queue(queue).await?;
+        // A hold that has run out ends here at the latest, so that the unique index lets the next one in.
+        let expire = "UPDATE punctual_internal.reservations SET ended_at = expires_at
+                      WHERE queue = $1 AND ended_at IS NULL AND expires_at <= $2";
+        self.execute(expire, params![queue, self.at()]).await?;
+        if let Some(active) = self.one(ACTIVE, params![queue, Some(self.at())], reservation).await? {
+            let Reservation { queue, holder, expires_at, .. } = active;
+            return Err(StoreError::Reserved { queue, holder, expires_at }.into());
+        }
+        let made = Reservation {
+            id: ReservationId::at(self.now, self.id_bits()),
+            queue: queue.to_owned(),
+            holder: holder.to_owned(),
+            reserved_at: self.now,
+            expires_at: self.now.saturating_add(for_how_long).unwrap_or(jiff::Timestamp::MAX),
+        };
+        let insert = "INSERT INTO punctual_internal.reservations (id, queue, holder, reserved_at, expires_at)
+                      VALUES ($1, $2, $3, $4, $5)";
+        self.execute(insert, params![made.id.0, queue, holder, self.at(), time(made.expires_at)]).await?;
+        Ok(made)
+    }
+
+    pub(crate) async fn release_reservation(&mut self, id: ReservationId) -> Work<()> {
+        let end = "UPDATE punctual_internal.reservations SET ended_at = coalesce(ended_at, $2) WHERE id = $1";
+        match self.execute(end, params![id.0, self.at()]).await? {
+            0 => Err(StoreError::NotFound { what: "reservation", key: id.to_string() }.into()),
+            _ => Ok(()),
+        }
+    }
+
+    pub(crate) async fn create_template(&mut self, name: &Name, job: &NewJob) -> Work<Template> {
+        let id = TemplateId::at(self.now, self.id_bits());
+        let insert = "INSERT INTO punctual_internal.templates (id, name, job, created_at)
+                      VALUES ($1, $2, $3::text::json, $4)";
+        let params = params![id.0, name.as_str(), document("job", job)?, self.at()];
+        match self.execute(insert, params).await {
+            Ok(_) => Ok(Template { id, name: name.clone(), job: job.clone(), created_at: self.now }),
+            Err(failure) if failure.is_unique_violation() => {
+                Err(StoreError::NameTaken { what: "template", name: name.to_string() }.into())
+            }
+            Err(failure) => Err(failure),
+        }
+    }
+}
+
+fn check_queue(queue: &str) -> StoreResult<()> {
+    Ok(name::check(queue).map_err(|e| Invalid { field: "queue".into(), ..e })?)
+}
+
+fn reservation(row: &Row) -> Result<Reservation, Unreadable> {
+    let mut c = Columns::of(row);
+    Ok(Reservation { id: c.id()?, queue: c.next()?, holder: c.next()?, reserved_at: c.time()?, expires_at: c.time()? })
+}
+
+/// The active hold of a queue.
+pub(crate) async fn read_reservation(shared: &Shared, session: &Session, queue: &str) -> Work<Option<Reservation>> {
+    let rows = session.rows(ACTIVE, &params![queue, shared.turned()]).await?;
+    Ok(rows::collect(&rows, reservation)?.pop())
+}
+
+/// One template.
+pub(crate) async fn read_template(session: &Session, name: &str) -> Work<Option<Template>> {
+    let sql = "SELECT id, name, job::text, created_at FROM punctual_internal.templates WHERE name = $1";
+    let rows = session.rows(sql, &params![name]).await?;
+    let mut found = rows::collect(&rows, |row| {
+        let mut c = Columns::of(row);
+        Ok(Template {
+            id: c.id()?,
+            name: Name::new(c.next::<String>()?)?,
+            job: c.document("job")?,
+            created_at: c.time()?,
+        })
+    })?;
+    Ok(found.pop())
+}

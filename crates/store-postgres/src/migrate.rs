@@ -1,0 +1,95 @@
+//! Migrations: numbered, named, applied in one transaction, safe when two nodes come at once.
+
+use crate::error::Work;
+use crate::params::{Params, params};
+use crate::rows::Columns;
+use crate::session::Session;
+use punctual_core::store::StoreError;
+
+/// One step of the schema. Both stores carry the same numbers.
+struct Migration {
+    number: i64,
+    name: &'static str,
+    /// Whether a program that does not know it must refuse to run.
+    breaking: bool,
+    sql: &'static str,
+}
+
+const MIGRATIONS: &[Migration] =
+    &[Migration { number: 1, name: "ground", breaking: true, sql: include_str!("../migrations/0001_ground.sql") }];
+
+/// The roles and their grants.
+const ROLES: &str = include_str!("../sql/roles.sql");
+
+/// Brings the database to the newest schema, or refuses one that is too new.
+pub(crate) async fn migrate(session: &Session) -> Work<()> {
+    // A database that is up to date needs neither a lock nor the right to change the schema.
+    if is_there(session).await? {
+        refuse_too_new(session).await?;
+        if applied(session).await? >= newest() {
+            return Ok(());
+        }
+    }
+    session.word("BEGIN").await?;
+    let done = apply_missing(session).await;
+    let end = if done.is_ok() { "COMMIT" } else { "ROLLBACK" };
+    session.word(end).await?;
+    done
+}
+
+/// Makes the roles and gives each what it needs.
+pub(crate) async fn apply_roles(session: &Session) -> Work<()> {
+    Ok(session.word(ROLES).await?)
+}
+
+async fn apply_missing(session: &Session) -> Work<()> {
+    // The lock is taken before looking, so that of two nodes the second finds the work done.
+    session.word("SELECT pg_advisory_xact_lock(7815263000)").await?;
+    session.word("CREATE SCHEMA IF NOT EXISTS punctual_internal").await?;
+    session
+        .word(
+            "CREATE TABLE IF NOT EXISTS punctual_internal.migrations (
+               number bigint PRIMARY KEY, name text NOT NULL, breaking boolean NOT NULL,
+               applied_at timestamptz NOT NULL DEFAULT now()
+             )",
+        )
+        .await?;
+    refuse_too_new(session).await?;
+    let applied = applied(session).await?;
+    for migration in MIGRATIONS.iter().filter(|m| m.number > applied) {
+        session.word(migration.sql).await?;
+        let record = "INSERT INTO punctual_internal.migrations (number, name, breaking) VALUES ($1, $2, $3)";
+        session.count(record, &params![migration.number, migration.name, migration.breaking]).await?;
+    }
+    Ok(())
+}
+
+fn newest() -> i64 {
+    MIGRATIONS.last().map_or(0, |m| m.number)
+}
+
+async fn is_there(session: &Session) -> Work<bool> {
+    let find = "SELECT to_regclass('punctual_internal.migrations') IS NOT NULL";
+    let rows = session.rows(find, &Params::default()).await?;
+    Ok(crate::rows::collect(&rows, crate::rows::value)?.pop().unwrap_or(false))
+}
+
+async fn applied(session: &Session) -> Work<i64> {
+    let find = "SELECT coalesce(max(number), 0) FROM punctual_internal.migrations";
+    let rows = session.rows(find, &Params::default()).await?;
+    Ok(crate::rows::collect(&rows, crate::rows::value)?.pop().unwrap_or(0))
+}
+
+async fn refuse_too_new(session: &Session) -> Work<()> {
+    let find = "SELECT number, name FROM punctual_internal.migrations WHERE breaking AND number > $1
+                ORDER BY number LIMIT 1";
+    let rows = session.rows(find, &params![newest()]).await?;
+    let newer = crate::rows::collect(&rows, |row| {
+        let mut c = Columns::of(row);
+        Ok((c.next()?, c.next()?))
+    })?;
+    match newer.into_iter().next() {
+        Some((found, name)) => Err(StoreError::SchemaTooNew { found, name, known: newest() }.into()),
+        None => Ok(()),
+    }
+}

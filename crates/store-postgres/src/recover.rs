@@ -1,0 +1,110 @@
+//! Recovery of lost nodes: what they left is judged once, whoever else recovers at the same time.
+
+use crate::error::Work;
+use crate::finish::{taken_run, taking};
+use crate::params::{Params, params};
+use crate::rows::{self, Columns, Unreadable, value};
+use crate::session::Answer;
+use crate::sql;
+use crate::tx::Tx;
+use punctual_core::id::JobId;
+use punctual_core::recovery::{Claim, ClosedRun, Found, Repair, judge};
+use punctual_core::store::{FinishResult, FinishedRun, Lease, LostNode, Recovered};
+use std::collections::BTreeSet;
+use tokio_postgres::Row;
+
+/// A running job whose lease is gone, and what is to be done about it.
+struct Orphan {
+    id: JobId,
+    lease: Lease,
+    repair: Repair,
+}
+
+impl Tx<'_> {
+    pub(crate) async fn recover(&mut self, lost: &[LostNode]) -> Work<Recovered> {
+        let mut recovered = Recovered::default();
+        for node in lost {
+            recovered.nodes += usize::from(self.end_lease_if_still(node).await?);
+        }
+        let find = "SELECT serial_key FROM punctual_internal.running AS g
+                    WHERE serial_key IS NOT NULL
+                      AND NOT EXISTS (SELECT 1 FROM punctual_internal.leases AS l WHERE l.lease_id = g.lease_id)";
+        let keys: BTreeSet<String> = self.all(find, Params::default(), value).await?.into_iter().collect();
+        self.lock_serial_keys(&keys).await?;
+        let orphans = self.all(sql::orphans, Params::default(), orphan).await?;
+        for orphan in &orphans {
+            self.repair(orphan, &mut recovered).await?;
+        }
+        self.settle_serial_keys(&keys).await?;
+        self.close_lost(&orphans, &mut recovered).await?;
+        Ok(recovered)
+    }
+
+    /// Ends a lease whose counter has not moved since its observer looked; a node that beat meanwhile is alive.
+    async fn end_lease_if_still(&self, lost: &LostNode) -> Work<bool> {
+        let end = "DELETE FROM punctual_internal.leases WHERE node_id = $1 AND lease_id = $2 AND counter = $3";
+        let (node, lease) = (lost.lease.node_id.0, lost.lease.lease_id.0);
+        if self.execute(end, params![node, lease, lost.counter]).await? == 0 {
+            return Ok(false);
+        }
+        let mark = "UPDATE punctual_internal.nodes SET lost_at = $2 WHERE id = $1";
+        self.execute(mark, params![node, self.at()]).await?;
+        Ok(true)
+    }
+
+    /// Takes away what is left over of one job.
+    async fn repair(&self, orphan: &Orphan, recovered: &mut Recovered) -> Work<()> {
+        if orphan.repair.drop_waiting {
+            self.take_waiting(orphan.id).await?;
+            recovered.leftovers += 1;
+        }
+        if orphan.repair.drop_claim && orphan.repair.close_as.is_none() {
+            let drop = "DELETE FROM punctual_internal.running WHERE job_id = $1";
+            self.execute(drop, params![orphan.id.0]).await?;
+            recovered.leftovers += 1;
+        }
+        Ok(())
+    }
+
+    /// Closes what was running, lease by lease, as its holder would have.
+    async fn close_lost(&self, orphans: &[Orphan], recovered: &mut Recovered) -> Work<()> {
+        let leases: BTreeSet<_> = orphans.iter().map(|orphan| (orphan.lease.node_id, orphan.lease.lease_id)).collect();
+        for (node_id, lease_id) in leases {
+            let lease = Lease { node_id, lease_id };
+            let ends: Vec<FinishedRun> = orphans
+                .iter()
+                .filter(|orphan| orphan.lease == lease)
+                .filter_map(|orphan| Some((orphan.id, orphan.repair.close_as?)))
+                .map(|(id, code)| FinishedRun::failed(id, code, "the node that ran it is gone"))
+                .collect();
+            if !ends.is_empty() {
+                self.close_as_holder(lease, &ends, recovered).await?;
+            }
+        }
+        recovered.closed.sort_unstable();
+        Ok(())
+    }
+
+    async fn close_as_holder(&self, lease: Lease, runs: &[FinishedRun], recovered: &mut Recovered) -> Work<()> {
+        let ids = runs.iter().map(|run| run.job_id.0).collect();
+        let taken = self.pipeline(&taking(ids, lease)).await?.pop().map(Answer::rows).unwrap_or_default();
+        let taken = rows::collect(&taken, taken_run)?.into_iter().collect();
+        let ends = self.judge_ends(lease, runs, taken).await?;
+        self.pipeline(&ends.steps(self.at())).await?;
+        for (run, result) in runs.iter().zip(&ends.results) {
+            if let FinishResult::Closed { retry } = result {
+                recovered.closed.push(run.job_id);
+                recovered.retries.extend(*retry);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn orphan(row: &Row) -> Result<Orphan, Unreadable> {
+    let mut c = Columns::of(row);
+    let (id, lease) = (c.id()?, Lease { node_id: c.id()?, lease_id: c.id()? });
+    let (waits, ended) = (c.next()?, c.next()?);
+    let run = if ended { ClosedRun::Settled } else { ClosedRun::None };
+    Ok(Orphan { id, lease, repair: judge(Found { claim: Claim::Lost, waits, run }) })
+}

@@ -1,0 +1,335 @@
+//! Rows to values and back: ids as `uuid`, times as `timestamptz`, words and documents as text.
+
+use crate::error::{Failure, with_causes};
+use jiff::{SignedDuration, Timestamp};
+use punctual_core::cron::Dst;
+use punctual_core::id::{JobId, ScheduleId};
+use punctual_core::invalid::Invalid;
+use punctual_core::job::{Job, NewJob, Run, RunningRun, Timeout, Whereabouts};
+use punctual_core::json::Json;
+use punctual_core::name::Name;
+use punctual_core::order::Place;
+use punctual_core::retry::RetryPolicy;
+use punctual_core::schedule::{Dependency, Pause, Schedule, ScheduleDefinition, ScheduleResults, ScheduleState};
+use punctual_core::store::StoreError;
+use punctual_core::timing::TimingSpec;
+use serde::de::DeserializeOwned;
+use std::str::FromStr;
+use std::time::SystemTime;
+use tokio_postgres::Row;
+use tokio_postgres::types::FromSql;
+use uuid::Uuid;
+
+/// How many columns `job_columns` has.
+pub(crate) const JOB_COLUMNS: usize = 24;
+
+/// A row that was written by hand or by a fault and cannot be understood: what is wrong, in words.
+pub(crate) type Unreadable = Invalid;
+
+/// Reads the columns of a row one after the other, in the order of the statement.
+pub(crate) struct Columns<'a> {
+    row: &'a Row,
+    at: usize,
+}
+
+impl<'a> Columns<'a> {
+    pub(crate) fn of(row: &'a Row) -> Self {
+        Self { row, at: 0 }
+    }
+
+    pub(crate) fn next<T: FromSql<'a>>(&mut self) -> Result<T, Unreadable> {
+        let at = self.at;
+        self.at += 1;
+        self.row.try_get(at).map_err(|error| {
+            let name = self.row.columns().get(at).map_or("column", tokio_postgres::Column::name);
+            Invalid::new(name, format!("cannot be read: {}", with_causes(&error)))
+        })
+    }
+
+    /// A number that is never negative.
+    pub(crate) fn count(&mut self) -> Result<u64, Unreadable> {
+        let number: i64 = self.next()?;
+        u64::try_from(number).map_err(|_| Invalid::new("count", "is negative"))
+    }
+
+    pub(crate) fn skip(&mut self, columns: usize) {
+        self.at += columns;
+    }
+
+    /// A number that fits the small unsigned ones of the program.
+    pub(crate) fn small<N: TryFrom<i32>>(&mut self) -> Result<N, Unreadable> {
+        N::try_from(self.next::<i32>()?).map_err(|_| Invalid::new("number", "is out of range"))
+    }
+
+    pub(crate) fn id<T: From<Uuid>>(&mut self) -> Result<T, Unreadable> {
+        Ok(self.next::<Uuid>()?.into())
+    }
+
+    pub(crate) fn optional_id<T: From<Uuid>>(&mut self) -> Result<Option<T>, Unreadable> {
+        Ok(self.next::<Option<Uuid>>()?.map(Into::into))
+    }
+
+    pub(crate) fn time(&mut self) -> Result<Timestamp, Unreadable> {
+        let at: SystemTime = self.next()?;
+        Timestamp::try_from(at).map_err(|e| Invalid::new("time", e.to_string()))
+    }
+
+    /// A time that may be absent; one that no calendar has counts as absent, and is planned anew.
+    pub(crate) fn optional_time(&mut self) -> Result<Option<Timestamp>, Unreadable> {
+        Ok(self.next::<Option<SystemTime>>()?.and_then(|at| Timestamp::try_from(at).ok()))
+    }
+
+    pub(crate) fn word<T: FromStr<Err: std::fmt::Display>>(&mut self) -> Result<T, Unreadable> {
+        let word: String = self.next()?;
+        word.parse().map_err(|e: T::Err| Invalid::new("word", e.to_string()))
+    }
+
+    pub(crate) fn optional_word<T: FromStr<Err: std::fmt::Display>>(&mut self) -> Result<Option<T>, Unreadable> {
+        let word: Option<String> = self.next()?;
+        word.map(|w| w.parse().map_err(|e: T::Err| Invalid::new("word", e.to_string()))).transpose()
+    }
+
+    pub(crate) fn document<T: DeserializeOwned>(&mut self, field: &str) -> Result<T, Unreadable> {
+        let text: String = self.next()?;
+        serde_json::from_str(&text).map_err(|e| Invalid::new(field, e.to_string()))
+    }
+
+    pub(crate) fn json(&mut self) -> Result<Json, Unreadable> {
+        Json::from_stored(self.next()?)
+    }
+
+    pub(crate) fn optional_json(&mut self) -> Result<Option<Json>, Unreadable> {
+        self.next::<Option<String>>()?.map(Json::from_stored).transpose()
+    }
+}
+
+/// Reads one value per row of an answer.
+pub(crate) fn collect<T>(
+    rows: &[Row], decode: impl FnMut(&Row) -> Result<T, Unreadable>,
+) -> Result<Vec<T>, StoreError> {
+    rows.iter().map(decode).collect::<Result<_, _>>().map_err(unreadable)
+}
+
+/// One value of a one-column query.
+pub(crate) fn value<T: for<'a> FromSql<'a>>(row: &Row) -> Result<T, Unreadable> {
+    Columns::of(row).next()
+}
+
+/// The instant that `SELECT now()` answered with.
+pub(crate) fn now_of(rows: &[Row]) -> Result<Timestamp, Unreadable> {
+    rows.first().map_or_else(|| Err(Invalid::new("now", "was not answered")), |row| Columns::of(row).time())
+}
+
+/// A row that only this store writes cannot be read: a fault, not a refusal of the caller's input.
+#[expect(clippy::needless_pass_by_value, reason = "it is handed to map_err")]
+pub(crate) fn unreadable(problem: Unreadable) -> StoreError {
+    StoreError::Internal(format!("unreadable row: {problem}"))
+}
+
+/// The id of a schedule's row, which is readable whatever else is not.
+pub(crate) fn schedule_id(row: &Row) -> Result<ScheduleId, Unreadable> {
+    Columns::of(row).id()
+}
+
+/// A row that begins with `schedule_columns`.
+pub(crate) fn schedule(row: &Row) -> Result<Schedule, Unreadable> {
+    let mut c = Columns::of(row);
+    Ok(Schedule {
+        id: c.id()?,
+        version: c.next()?,
+        created_at: c.time()?,
+        updated_at: c.time()?,
+        anchor_at: c.time()?,
+        seed: c.next()?,
+        definition: definition(&mut c)?,
+        state: state(&mut c)?,
+        results: results(&mut c)?,
+    })
+}
+
+fn definition(c: &mut Columns<'_>) -> Result<ScheduleDefinition, Unreadable> {
+    Ok(ScheduleDefinition {
+        name: Name::new(c.next::<String>()?)?,
+        description: c.next()?,
+        labels: c.document("labels")?,
+        timing: timing(c)?,
+        starts_at: c.optional_time()?,
+        ends_at: c.optional_time()?,
+        calendar: c.next()?,
+        target: c.document("target")?,
+        input: c.json()?,
+        template_id: c.optional_id()?,
+        queue: c.next()?,
+        priority: c.next()?,
+        serial: c.next()?,
+        retry: c.document("retry")?,
+        timeout: Timeout::from_micros(c.next()?),
+        missed: c.document("missed")?,
+        overlap: c.word()?,
+        max_concurrent_runs: max_concurrent_runs(c)?,
+        jitter: SignedDuration::from_micros(c.next()?),
+        depends_on: dependency(c)?,
+        grant_id: c.optional_id()?,
+        owner: c.next()?,
+        source: c.word()?,
+    })
+}
+
+fn timing(c: &mut Columns<'_>) -> Result<TimingSpec, Unreadable> {
+    let cron: Option<String> = c.next()?;
+    let every: Option<i64> = c.next()?;
+    let at = c.optional_time()?;
+    let timezone: String = c.next()?;
+    let dst = Dst { gap: c.word()?, overlap: c.word()? };
+    match (cron, every, at) {
+        (Some(expression), None, None) => Ok(TimingSpec::Cron { expression, timezone, dst }),
+        (None, Some(micros), None) => Ok(TimingSpec::Every { period: SignedDuration::from_micros(micros) }),
+        (None, None, Some(at)) => Ok(TimingSpec::At { at }),
+        _ => Err(Invalid::new("cron", "exactly one of cron, every and at must be given")),
+    }
+}
+
+fn max_concurrent_runs(c: &mut Columns<'_>) -> Result<Option<u32>, Unreadable> {
+    let runs: Option<i64> = c.next()?;
+    runs.map(|runs| u32::try_from(runs).map_err(|_| Invalid::new("max_concurrent_runs", "is out of range"))).transpose()
+}
+
+fn dependency(c: &mut Columns<'_>) -> Result<Option<Dependency>, Unreadable> {
+    let schedule_id: Option<ScheduleId> = c.optional_id()?;
+    let within: Option<i64> = c.next()?;
+    let pair = schedule_id.zip(within);
+    Ok(pair.map(|(schedule_id, micros)| Dependency { schedule_id, within: SignedDuration::from_micros(micros) }))
+}
+
+fn state(c: &mut Columns<'_>) -> Result<ScheduleState, Unreadable> {
+    Ok(ScheduleState {
+        enabled: c.next()?,
+        next_slot_at: c.optional_time()?,
+        next_run_at: c.optional_time()?,
+        last_slot_at: c.optional_time()?,
+        last_enqueued_at: c.optional_time()?,
+        last_job_id: c.optional_id()?,
+        fired_through: c.optional_time()?,
+        exhausted_at: c.optional_time()?,
+        problem: c.next()?,
+        pause: pause(c)?,
+    })
+}
+
+fn pause(c: &mut Columns<'_>) -> Result<Option<Pause>, Unreadable> {
+    let at = c.optional_time()?;
+    let (by, note) = (c.next()?, c.next()?);
+    Ok(at.map(|at| Pause { at, by, note }))
+}
+
+fn results(c: &mut Columns<'_>) -> Result<ScheduleResults, Unreadable> {
+    Ok(ScheduleResults {
+        last_run_at: c.optional_time()?,
+        last_outcome: c.optional_word()?,
+        last_success_at: c.optional_time()?,
+        consecutive_failures: u32::try_from(c.next::<Option<i64>>()?.unwrap_or(0)).unwrap_or(u32::MAX),
+    })
+}
+
+/// A row that begins with `job_columns`.
+pub(crate) fn job(row: &Row) -> Result<Job, Unreadable> {
+    let mut c = Columns::of(row);
+    let (id, created_at) = (c.id()?, c.time()?);
+    let spec = job_spec(&mut c)?;
+    Ok(Job {
+        id,
+        created_at,
+        spec,
+        schedule_id: c.optional_id()?,
+        slot_at: c.optional_time()?,
+        retry_of: c.optional_id()?,
+        root_job_id: c.optional_id()?.unwrap_or(id),
+        chain_began_at: c.optional_time()?.unwrap_or(created_at),
+        attempt: c.small()?,
+        failures: c.small()?,
+        interruptions: c.small()?,
+    })
+}
+
+fn job_spec(c: &mut Columns<'_>) -> Result<NewJob, Unreadable> {
+    Ok(NewJob {
+        target: c.document("target")?,
+        input: c.json()?,
+        queue: c.next()?,
+        priority: c.next()?,
+        run_at: c.optional_time()?,
+        serial_key: c.next()?,
+        tags: tags(c)?,
+        retry: retry(c)?,
+        timeout: Timeout::from_micros(c.next()?),
+        template_id: c.optional_id()?,
+        grant_id: c.optional_id()?,
+        trigger: c.word()?,
+        trigger_detail: c.next()?,
+        trace_context: c.next()?,
+    })
+}
+
+fn tags(c: &mut Columns<'_>) -> Result<Vec<String>, Unreadable> {
+    match c.next::<Option<String>>()? {
+        None => Ok(Vec::new()),
+        Some(text) => serde_json::from_str(&text).map_err(|e| Invalid::new("tags", e.to_string())),
+    }
+}
+
+fn retry(c: &mut Columns<'_>) -> Result<RetryPolicy, Unreadable> {
+    match c.next::<String>()?.as_str() {
+        // Most jobs have the usual policy, which is written as nothing.
+        "{}" => Ok(RetryPolicy::default()),
+        text => serde_json::from_str(text).map_err(|e| Invalid::new("retry", e.to_string())),
+    }
+}
+
+/// How a retry policy is written: the usual one as nothing.
+pub(crate) fn retry_text(retry: &RetryPolicy) -> Result<String, Failure> {
+    if *retry == RetryPolicy::default() { Ok("{}".to_owned()) } else { document("retry", retry) }
+}
+
+/// How a document is written.
+pub(crate) fn document<T: serde::Serialize>(field: &str, value: &T) -> Result<String, Failure> {
+    serde_json::to_string(value).map_err(|e| Failure::internal(format!("{field} cannot be written: {e}")))
+}
+
+/// What `place_columns` says: where the job is, if it is anywhere.
+pub(crate) fn whereabouts(row: &Row, job_id: JobId) -> Result<Option<Whereabouts>, Unreadable> {
+    let mut c = Columns::of(row);
+    c.skip(JOB_COLUMNS);
+    if c.next::<Option<Uuid>>()?.is_some() {
+        return Ok(Some(Whereabouts::Delayed { run_at: c.optional_time()? }));
+    }
+    c.skip(1);
+    if c.next::<Option<Uuid>>()?.is_some() {
+        let place = Place { priority: c.next()?, position: c.next()?, created_at: c.time()?, job_id };
+        return Ok(Some(Whereabouts::Queued { place, queued_at: c.time()?, ready: c.next()? }));
+    }
+    c.skip(5);
+    if c.next::<Option<Uuid>>()?.is_some() {
+        return Ok(Some(Whereabouts::Running(RunningRun {
+            node_id: c.id()?,
+            lease_id: c.id()?,
+            started_at: c.time()?,
+            cancel_requested_at: c.optional_time()?,
+        })));
+    }
+    c.skip(4);
+    if c.next::<Option<Uuid>>()?.is_none() {
+        return Ok(None);
+    }
+    Ok(Some(Whereabouts::Closed(Run {
+        node_id: c.optional_id()?,
+        started_at: c.optional_time()?,
+        finished_at: c.time()?,
+        outcome: c.word()?,
+        error_code: c.optional_word()?,
+        error: c.next()?,
+        exit_code: c.next()?,
+        output: c.optional_json()?,
+        log_ref: c.next()?,
+        is_final: c.next()?,
+    })))
+}

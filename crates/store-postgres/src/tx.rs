@@ -1,0 +1,245 @@
+//! One verb's transaction: its connection, its instant, new ids, and what becomes of it at the end.
+
+use crate::Shared;
+use crate::error::{Failure, Work, store_error, with_causes};
+use crate::params::{Params, params, time};
+use crate::rows::{self, Unreadable};
+use crate::session::{Answer, Session, Step};
+use jiff::Timestamp;
+use punctual_core::id::JobId;
+use punctual_core::store::{StoreError, StoreResult};
+use std::time::{Duration, SystemTime};
+use tokio_postgres::Row;
+
+/// How often a verb is begun again after it gave way to another transaction.
+const CONFLICTS_MAX: u32 = 8;
+
+/// The work of one verb. Everything it writes becomes durable together, or not at all.
+#[derive(Debug)]
+pub(crate) struct Tx<'s> {
+    shared: &'s Shared,
+    // `None` once the transaction has ended.
+    session: Option<Session>,
+    /// The store's time, the same for everything the verb does.
+    pub(crate) now: Timestamp,
+}
+
+/// Does the work of a verb in a transaction, and does it again when it had to give way to another one.
+///
+/// A macro, because a closure that borrows the transaction for the time of a future cannot say that the future may
+/// move between threads.
+macro_rules! in_transaction {
+    // The same for a verb after which there may be new work or a new plan.
+    ($shared:expr, wake |$tx:ident| $work:expr) => {{
+        let done = $crate::tx::in_transaction!($shared, |$tx| async {
+            let answer = $work.await?;
+            $tx.notify().await?;
+            Ok(answer)
+        });
+        if done.is_ok() {
+            $shared.ring();
+        }
+        done
+    }};
+    ($shared:expr, |$tx:ident| $work:expr) => {{
+        let mut patience = $crate::tx::Patience::default();
+        loop {
+            let mut $tx = $crate::tx::Tx::begin($shared).await?;
+            let worked = $work.await;
+            match $tx.end(worked).await {
+                Err(failure) if patience.allows(&failure).await => {}
+                ended => break ended.map_err(::punctual_core::store::StoreError::from),
+            }
+        }
+    }};
+}
+pub(crate) use in_transaction;
+
+/// How often a verb has been begun again.
+#[derive(Debug, Default)]
+pub(crate) struct Patience(u32);
+
+impl Patience {
+    /// Whether the failure passes by itself; waits a little longer each time before it says so.
+    pub(crate) async fn allows(&mut self, failure: &Failure) -> bool {
+        if !failure.is_conflict() || self.0 >= CONFLICTS_MAX {
+            return false;
+        }
+        self.0 += 1;
+        // The spread keeps two that met from meeting again.
+        let spread = u64::from(uuid::Uuid::new_v4().as_bytes()[0]) % 8;
+        tokio::time::sleep(Duration::from_millis((1 << self.0) + spread)).await;
+        true
+    }
+}
+
+impl<'s> Tx<'s> {
+    /// Begins, and learns the time.
+    pub(crate) async fn begin(shared: &'s Shared) -> StoreResult<Self> {
+        let (tx, _) = Self::begin_with(shared, Vec::new()).await?;
+        Ok(tx)
+    }
+
+    /// Begins, and sends the first statements in the same round trip.
+    pub(crate) async fn begin_with(shared: &'s Shared, first: Vec<Step<'_>>) -> Work<(Self, Vec<Answer>)> {
+        let session = shared.session().await?;
+        let mut tx = Self { shared, session: Some(session), now: Timestamp::UNIX_EPOCH };
+        let turned = shared.turned_time();
+        let mut steps = vec![Step::Word("BEGIN")];
+        if turned.is_none() {
+            steps.push(Step::Rows("SELECT now()", Params::default()));
+        }
+        let own = steps.len();
+        steps.extend(first);
+        let mut answers = match tx.pipeline(&steps).await {
+            Ok(answers) => answers,
+            Err(failure) => return Err(tx.abandon(failure).await),
+        };
+        let rest = answers.split_off(own);
+        tx.now = match (turned, answers.pop()) {
+            (Some(now), _) => now,
+            (None, Some(Answer::Rows(found))) => rows::now_of(&found).map_err(rows::unreadable)?,
+            (None, _) => return Err(Failure::internal("the database did not say what time it is")),
+        };
+        Ok((tx, rest))
+    }
+
+    fn session(&self) -> Work<&Session> {
+        self.session.as_ref().ok_or_else(|| Failure::internal("the transaction has ended"))
+    }
+
+    /// The random part of a new id.
+    pub(crate) fn id_bits(&self) -> [u8; 8] {
+        self.shared.id_bits()
+    }
+
+    /// A new job's id.
+    pub(crate) fn job_id(&self) -> JobId {
+        JobId::at(self.now, self.id_bits())
+    }
+
+    /// The present instant as it is sent.
+    pub(crate) fn at(&self) -> SystemTime {
+        time(self.now)
+    }
+
+    /// Runs a statement; says how many rows it changed.
+    pub(crate) async fn execute(&self, sql: &str, params: Params<'_>) -> Work<u64> {
+        Ok(self.session()?.count(sql, &params).await?)
+    }
+
+    /// All rows of a query.
+    pub(crate) async fn rows(&self, sql: &str, params: Params<'_>) -> Work<Vec<Row>> {
+        Ok(self.session()?.rows(sql, &params).await?)
+    }
+
+    /// All rows of a query, read.
+    pub(crate) async fn all<T>(
+        &self, sql: &str, params: Params<'_>, decode: impl FnMut(&Row) -> Result<T, Unreadable>,
+    ) -> Work<Vec<T>> {
+        Ok(rows::collect(&self.rows(sql, params).await?, decode)?)
+    }
+
+    /// The one row of a query, if there is one.
+    pub(crate) async fn one<T>(
+        &self, sql: &str, params: Params<'_>, decode: impl FnMut(&Row) -> Result<T, Unreadable>,
+    ) -> Work<Option<T>> {
+        Ok(self.all(sql, params, decode).await?.pop())
+    }
+
+    /// Several statements in one round trip.
+    pub(crate) async fn pipeline(&self, steps: &[Step<'_>]) -> Work<Vec<Answer>> {
+        Ok(self.session()?.pipeline(steps).await?)
+    }
+
+    /// Runs a word such as SAVEPOINT.
+    pub(crate) async fn word(&self, word: &str) -> Work<()> {
+        Ok(self.session()?.word(word).await?)
+    }
+
+    /// Tells idle nodes that there is something to do, once for everything this transaction makes.
+    pub(crate) async fn notify(&self) -> Work<()> {
+        if self.shared.notifies() {
+            self.execute("SELECT pg_notify($1, '')", params![crate::CHANNEL]).await?;
+        }
+        Ok(())
+    }
+
+    /// Ends the transaction: commits what succeeded, undoes what did not.
+    pub(crate) async fn end<T>(&mut self, worked: Work<T>) -> Work<T> {
+        let answer = match worked {
+            Ok(answer) => answer,
+            Err(failure) => return Err(self.abandon(failure).await),
+        };
+        let Some(session) = self.session.take() else { return Ok(answer) };
+        match session.word("COMMIT").await {
+            Ok(()) => {
+                self.shared.look_after_partitions(self.now);
+                Ok(answer)
+            }
+            Err(error) => {
+                session.discard();
+                Err(commit_failure(error))
+            }
+        }
+    }
+
+    /// Sends the last statements and the COMMIT in one round trip.
+    pub(crate) async fn pipeline_and_commit(&mut self, mut steps: Vec<Step<'_>>) -> Work<Vec<Answer>> {
+        steps.push(Step::Word("COMMIT"));
+        let session = self.session.take().ok_or_else(|| Failure::internal("the transaction has ended"))?;
+        match session.pipeline(&steps).await {
+            Ok(answers) => {
+                self.shared.look_after_partitions(self.now);
+                Ok(answers)
+            }
+            Err(error) => {
+                // A statement that failed has made a ROLLBACK of the COMMIT behind it.
+                let failure = commit_failure(error);
+                if matches!(failure, Failure::Told(_)) {
+                    session.discard();
+                }
+                Err(failure)
+            }
+        }
+    }
+
+    /// Undoes everything, and hands the reason on.
+    async fn abandon(&mut self, failure: Failure) -> Failure {
+        if let Some(session) = self.session.take() {
+            match session.word("ROLLBACK").await {
+                Ok(()) => {}
+                Err(_) => session.discard(),
+            }
+        }
+        failure
+    }
+}
+
+impl Drop for Tx<'_> {
+    fn drop(&mut self) {
+        // The caller went away in the middle: the connection goes with the transaction that is open on it.
+        if let Some(session) = self.session.take() {
+            session.discard();
+        }
+    }
+}
+
+/// An error at the COMMIT. Without an answer of the database nobody knows whether it took place.
+pub(crate) fn commit_failure(error: tokio_postgres::Error) -> Failure {
+    if error.as_db_error().is_some() {
+        return Failure::Database(error);
+    }
+    Failure::Told(unknown_outcome(&error))
+}
+
+/// The connection broke after a write was sent and before its answer came.
+pub(crate) fn unknown_outcome(error: &tokio_postgres::Error) -> StoreError {
+    match store_error(error) {
+        StoreError::Unavailable(_) if error.as_db_error().is_none() => StoreError::Unavailable(format!(
+            "the connection broke before the answer came, so it is not known whether the write took place ({})",
+            with_causes(error)
+        )),
+        other => other,
+    }
+}

@@ -1,0 +1,114 @@
+//! What breaks around the store: connections, the pool, the commit's answer.
+
+use crate::harness::{Own, done, node};
+use punctual_core::store::{Store, StoreError};
+use punctual_testkit::harness::block_on;
+use punctual_testkit::prelude::*;
+use std::time::Duration;
+
+/// Waits until some connection of the database waits for a lock.
+async fn until_somebody_waits(own: &Own) {
+    let waiting = "SELECT count(*) FROM pg_stat_activity
+                   WHERE datname = current_database() AND wait_event_type = 'Lock'";
+    for _ in 0..1000 {
+        if own.number(waiting).await > 0 {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("nobody waits for a lock");
+}
+
+#[test]
+fn c09_heartbeats_have_a_connection_of_their_own() {
+    block_on(async {
+        let own = Own::with(|options| options.pool_size = 1).await;
+        let lease = own.store.register_node(node("a")).await.unwrap();
+        let schedule = own.store.create_schedule(minutely("locked")).await.unwrap();
+        let mut blocker = own.database.connect().await;
+        let lock = blocker.transaction().await.unwrap();
+        lock.execute("LOCK TABLE punctual_internal.schedule_state", &[]).await.unwrap();
+        let store = own.store.clone();
+        let stuck = tokio::spawn(async move { store.pause_schedule(schedule.id, None, None).await });
+        until_somebody_waits(&own).await;
+        // The only connection of the pool is taken, and the node keeps its lease all the same.
+        for counter in 1..=3 {
+            assert_eq!(own.store.heartbeat_if_leased(lease).await.unwrap().counter, counter);
+        }
+        lock.rollback().await.unwrap();
+        stuck.await.unwrap().expect("the pause goes through when the lock is gone");
+    });
+}
+
+#[test]
+fn c12_a_broken_connection_is_told_and_the_next_verb_has_a_new_one() {
+    block_on(async {
+        let own = Own::with(|options| options.pool_size = 1).await;
+        let mut blocker = own.database.connect().await;
+        let lock = blocker.transaction().await.unwrap();
+        lock.execute("LOCK TABLE punctual_internal.jobs", &[]).await.unwrap();
+        let store = own.store.clone();
+        let cut = tokio::spawn(async move { store.enqueue_jobs(vec![job()]).await });
+        until_somebody_waits(&own).await;
+        let end = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+                   WHERE datname = current_database() AND wait_event_type = 'Lock'";
+        assert_eq!(own.number(end).await, 1);
+        let told = cut.await.unwrap();
+        assert!(matches!(told, Err(StoreError::Unavailable(_))), "{told:?}");
+        lock.rollback().await.unwrap();
+        assert_eq!(own.store.enqueue_jobs(vec![job()]).await.map(|made| made.len()), Ok(1));
+        assert_eq!(own.number("SELECT count(*) FROM punctual_internal.jobs").await, 1);
+    });
+}
+
+#[test]
+fn c12_a_caller_who_goes_away_leaves_nothing_half_done() {
+    block_on(async {
+        let own = Own::with(|options| options.pool_size = 1).await;
+        let schedule = own.store.create_schedule(minutely("left")).await.unwrap();
+        let mut blocker = own.database.connect().await;
+        let lock = blocker.transaction().await.unwrap();
+        lock.execute("LOCK TABLE punctual_internal.schedule_state", &[]).await.unwrap();
+        let store = own.store.clone();
+        let gone = tokio::spawn(async move { store.pause_schedule(schedule.id, None, None).await });
+        until_somebody_waits(&own).await;
+        gone.abort();
+        assert!(gone.await.unwrap_err().is_cancelled());
+        lock.rollback().await.unwrap();
+        assert!(own.store.schedule(&schedule.id.into()).await.unwrap().unwrap().state.enabled);
+        let lease = own.store.register_node(node("a")).await.unwrap();
+        let id = own.store.enqueue_jobs(vec![job()]).await.unwrap()[0];
+        assert_eq!(own.store.claim_jobs_if_leased(claim_request(lease, 1)).await.unwrap()[0].job.id, id);
+    });
+}
+
+#[test]
+fn c12_deadlocks_are_tried_again_and_not_told() {
+    block_on(async {
+        let own = Own::with(|options| options.pool_size = 4).await;
+        let lease = own.store.register_node(node("a")).await.unwrap();
+        let made = own.store.enqueue_jobs(vec![job(); 2]).await.unwrap();
+        own.store.claim_jobs_if_leased(claim_request(lease, 2)).await.unwrap();
+        // Somebody by hand locks the second row, and wants the first when the store has it: one of the two gives way.
+        let client = own.database.connect().await;
+        let touch = |id: punctual_core::id::JobId| {
+            format!("UPDATE punctual_internal.running SET claim_id = claim_id WHERE job_id = '{id}'")
+        };
+        let (mut first, mut second) = (made[0], made[1]);
+        let order = client.query_one("SELECT job_id FROM punctual_internal.running LIMIT 1", &[]).await.unwrap();
+        if order.get::<_, uuid::Uuid>(0) == second.0 {
+            (first, second) = (second, first);
+        }
+        client.batch_execute("BEGIN; SET LOCAL deadlock_timeout = '60s'").await.unwrap();
+        client.batch_execute(&touch(second)).await.unwrap();
+        let store = own.store.clone();
+        let finishing =
+            tokio::spawn(async move { store.finish_runs_if_leased(lease, vec![done(made[0]), done(made[1])]).await });
+        until_somebody_waits(&own).await;
+        let by_hand = client.batch_execute(&touch(first)).await;
+        by_hand.expect("the store gives way, because it looks for deadlocks sooner");
+        client.batch_execute("COMMIT").await.unwrap();
+        assert_eq!(finishing.await.unwrap().map(|results| results.len()), Ok(2));
+        assert_eq!(own.number("SELECT count(*) FROM punctual_internal.runs").await, 2);
+    });
+}

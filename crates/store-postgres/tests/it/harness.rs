@@ -1,0 +1,110 @@
+//! How the PostgreSQL store is opened for the shared tests: a database of its own for every world.
+
+use async_trait::async_trait;
+use jiff::SignedDuration;
+use punctual_core::id::JobId;
+use punctual_core::run::ErrorCode;
+use punctual_core::store::{Clock, FinishResult, FinishedRun, NewNode, Store};
+use punctual_store_postgres::{PostgresOptions, PostgresStore};
+use punctual_testkit::postgres::{Database, PostgresFaults, PostgresPrompt};
+use punctual_testkit::prelude::WORK;
+use punctual_testkit::{Backing, Harness, StoreKind, VirtualClock, World};
+use std::sync::Arc;
+
+/// What the template is made of.
+const SCHEMA: &str = include_str!("../../migrations/0001_ground.sql");
+
+/// Opens databases on the throw-away server.
+pub struct PostgresHarness;
+
+#[async_trait]
+impl Harness for PostgresHarness {
+    fn kind(&self) -> StoreKind {
+        StoreKind::Postgres
+    }
+
+    async fn open(&self) -> World {
+        let database = Arc::new(fresh_database().await);
+        let raw = PostgresPrompt::new(Arc::clone(&database));
+        let faults = PostgresFaults::new(Arc::clone(&database));
+        World::new(Box::new(Data { database }), Box::new(raw), Box::new(faults)).await
+    }
+}
+
+/// A database with the schema and nothing in it.
+pub async fn fresh_database() -> Database {
+    Database::from_template(SCHEMA, |url| async move {
+        PostgresStore::connect(&url, options(Arc::new(VirtualClock::new()))).await.expect("the schema can be made");
+    })
+    .await
+}
+
+/// A clock turned by hand, and partitions that hold whatever a case does.
+pub fn options(clock: Arc<dyn Clock>) -> PostgresOptions {
+    let partition_span = SignedDuration::from_hours(24 * 365 * 10);
+    PostgresOptions { clock: Some(clock), partition_span, ..PostgresOptions::default() }
+}
+
+/// A database that goes away with it.
+struct Data {
+    database: Arc<Database>,
+}
+
+#[async_trait]
+impl Backing for Data {
+    async fn open(&self, clock: Arc<dyn Clock>) -> Arc<dyn Store> {
+        let store = PostgresStore::connect(&self.database.url(), options(clock)).await;
+        Arc::new(store.expect("the database can be opened"))
+    }
+}
+
+/// A store on a fresh database, for tests of PostgreSQL alone.
+pub struct Own {
+    /// The time, turned by hand.
+    pub clock: Arc<VirtualClock>,
+    /// The database.
+    pub database: Database,
+    /// The store on it.
+    pub store: PostgresStore,
+}
+
+impl Own {
+    /// A fresh database, and a store on it that was opened with some options changed.
+    pub async fn with(change: impl FnOnce(&mut PostgresOptions)) -> Self {
+        let clock = Arc::new(VirtualClock::new());
+        let database = fresh_database().await;
+        let mut options = options(clock.clone());
+        change(&mut options);
+        let store = PostgresStore::connect(&database.url(), options).await.expect("the database can be opened");
+        Self { clock, database, store }
+    }
+
+    /// A number that the database says.
+    pub async fn number(&self, sql: &str) -> i64 {
+        let client = self.database.connect().await;
+        client.query_one(sql, &[]).await.unwrap_or_else(|error| panic!("{sql}: {error:?}")).get(0)
+    }
+}
+
+/// A node that can run what tests make.
+pub fn node(name: &str) -> NewNode {
+    NewNode { name: name.to_owned(), offers: vec![WORK.to_owned()] }
+}
+
+/// The report of a run that did its work.
+pub fn done(id: JobId) -> FinishedRun {
+    FinishedRun::completed(id)
+}
+
+/// The report of a run that did not.
+pub fn broken(id: JobId) -> FinishedRun {
+    FinishedRun::failed(id, ErrorCode::TargetError, "it broke")
+}
+
+/// The retry that an answer names.
+pub fn retry_of(result: &FinishResult) -> JobId {
+    match result {
+        FinishResult::Closed { retry: Some(id) } => *id,
+        other => panic!("expected a retry, got {other:?}"),
+    }
+}

@@ -1,0 +1,15 @@
+//! The PostgreSQL store against the conformance suite and the model, and what is true of PostgreSQL alone.
+
+mod clocks;
+mod contention;
+mod faults;
+mod harness;
+mod partitions;
+mod plans;
+mod pooler;
+mod schema;
+
+use harness::PostgresHarness;
+
+punctual_testkit::conformance!(PostgresHarness);
+punctual_testkit::model_test!(PostgresHarness);

@@ -1,0 +1,142 @@
+//! How the hot statements are carried out: index scans whatever the tables hold, no full scan, no sort (E08).
+
+use crate::harness::Own;
+use punctual_store_postgres::sql;
+use punctual_testkit::harness::block_on;
+use tokio_postgres::Client;
+
+/// The statements whose cost must depend on what they return, and how many parameters each has.
+const HOT: &[(&str, usize)] = &[
+    ("due_schedules", 2),
+    ("unplanned_schedules", 1),
+    ("reconcile_page", 2),
+    ("next_due", 1),
+    ("take_due_delayed", 2),
+    ("claim_jobs", 7),
+    ("check_lease_for_claim", 3),
+    ("take_running", 3),
+    ("give_back", 3),
+    ("close_runs", 12),
+    ("insert_slots", 11),
+    ("set_plan", 9),
+    ("make_jobs", 26),
+    ("hold_serial_others", 1),
+    ("ready_serial_heads", 1),
+    ("lock_serial_keys", 1),
+    ("lock_serial_keys_of_running", 1),
+    ("heartbeat", 2),
+    ("live_jobs", 1),
+    ("job_view", 1),
+    ("jobs_by_id", 1),
+    ("schedule_by_id", 1),
+    ("schedule_by_name", 1),
+    ("schedules_page", 2),
+    ("schedule_jobs_page", 3),
+    ("slots_page", 3),
+    ("queue_page", 6),
+    ("record_results", 5),
+];
+
+/// Those that may sort what they have already limited: the heads of several lanes, a page, or the batch itself.
+const MAY_SORT: &[&str] = &[
+    "claim_jobs",
+    "queue_page",
+    "make_jobs",
+    "record_results",
+    "take_due_delayed",
+    "heartbeat",
+    "live_jobs",
+    "lock_serial_keys",
+    "next_due",
+    "lock_serial_keys_of_running",
+    "schedules_page",
+    "schedule_jobs_page",
+];
+
+/// Tables that are small by nature.
+const SMALL: &[&str] = &["lanes", "queues", "reservations", "leases", "nodes"];
+
+/// Thirty thousand of everything that grows.
+const FILL: &str = "
+    INSERT INTO punctual_internal.queues (name, created_at) SELECT 'q' || i, now() FROM generate_series(1, 3) AS i;
+    INSERT INTO punctual_internal.lanes (queue, job_type) SELECT 'q' || i, 'task:work' FROM generate_series(1, 3) AS i;
+    CREATE TEMP TABLE n AS SELECT i, (lpad(to_hex(1772323200000 + i * 1000), 12, '0') || '70008000'
+      || lpad(to_hex(i), 12, '0'))::uuid AS id, '2026-03-01'::timestamptz + i * interval '1 second' AS at,
+      ('00000000-0000-0000-0000-' || lpad((i % 100)::text, 12, '0'))::uuid AS busy
+      FROM generate_series(1, 30000) AS i;
+    INSERT INTO punctual_internal.schedules (id, name, cron, target, seed, anchor_at, created_at, updated_at)
+      SELECT id, 's' || i, '* * * * *', '{}', 's', at, at, at FROM n;
+    INSERT INTO punctual_internal.schedule_state (schedule_id, next_slot_at, next_run_at) SELECT id, at, at FROM n;
+    INSERT INTO punctual_internal.schedule_results (schedule_id) SELECT id FROM n;
+    INSERT INTO punctual_internal.jobs (id, created_at, lane_id, priority, target, input, retry, trigger, schedule_id)
+      SELECT id, at, 1 + i % 3, 0, '{}', '{}', '{}', 'api', busy FROM n;
+    INSERT INTO punctual_internal.runs (job_id, finished_at, final, outcome) SELECT id, at, true, 'completed' FROM n;
+    INSERT INTO punctual_internal.queue (job_id, lane_id, priority, ready, position, created_at, queued_at, serial_key)
+      SELECT id, 1 + i % 3, 0, i % 10 > 0, i, at, at, CASE WHEN i % 10 = 0 THEN 'k' || i END FROM n;
+    INSERT INTO punctual_internal.serial_keys (key) SELECT 'k' || i FROM n;
+    INSERT INTO punctual_internal.delayed (job_id, run_at) SELECT id, at FROM n;
+    INSERT INTO punctual_internal.running (job_id, node_id, lease_id, claim_id, lane_id, priority, position, created_at,
+                                           queued_at, started_at)
+      SELECT id, id, id, id, 1, 0, i, at, at, at FROM n;
+    INSERT INTO punctual_internal.schedule_live (schedule_id, job_id) SELECT id, id FROM n;
+    INSERT INTO punctual_internal.slots (schedule_id, slot_at, through, count, decided_at, late_ms, schedule_version,
+                                         decision, reason)
+      SELECT busy, at, at, 1, at, 0, 1, 'skipped', 'paused' FROM n;
+    ANALYZE;
+    SET plan_cache_mode = force_generic_plan;
+    SET jit = off;
+";
+
+async fn plan(client: &Client, name: &str, params: usize) -> String {
+    let text = sql::ALL.iter().find(|(known, _)| *known == name).unwrap_or_else(|| panic!("no statement {name}")).1;
+    client.batch_execute(&format!("PREPARE hot AS {text}")).await.unwrap_or_else(|error| panic!("{name}: {error:?}"));
+    let nulls = vec!["NULL"; params].join(", ");
+    let lines = client.query(&format!("EXPLAIN EXECUTE hot({nulls})"), &[]).await;
+    let lines = lines.unwrap_or_else(|error| panic!("{name}: {error:?}"));
+    client.batch_execute("DEALLOCATE hot").await.unwrap();
+    lines.iter().map(|row| row.get::<_, String>(0)).collect::<Vec<_>>().join("\n")
+}
+
+/// Whether a line of a plan reads a whole table that may be large.
+fn scans_all(line: &str) -> bool {
+    let Some((_, table)) = line.split_once("Seq Scan on ") else { return false };
+    let table = table.split_whitespace().next().unwrap_or_default();
+    // What costs nothing is a partition that the test left empty.
+    !SMALL.contains(&table) && !line.contains("(cost=0.00..0.00 ")
+}
+
+/// Whether a line of a plan sorts; merging what is sorted already does not.
+fn sorts(line: &str) -> bool {
+    let step = line.trim_start_matches([' ', '-', '>']);
+    step.starts_with("Sort ") || step.starts_with("Incremental Sort ")
+}
+
+#[test]
+fn e08_no_hot_statement_scans_a_table_or_sorts() {
+    block_on(async {
+        let own = Own::with(|_| {}).await;
+        let client = own.database.connect().await;
+        client.batch_execute(FILL).await.unwrap();
+        let mut costly = Vec::new();
+        for (name, params) in HOT {
+            let plan = plan(&client, name, *params).await;
+            let sorts = plan.lines().any(sorts) && !MAY_SORT.contains(name);
+            if sorts || plan.lines().any(scans_all) {
+                costly.push(format!("{name}:\n{plan}"));
+            }
+        }
+        assert!(costly.is_empty(), "{}", costly.join("\n\n"));
+        // And the indexes are those that were made for them.
+        for (name, params, index) in [
+            ("due_schedules", 2, "schedule_state_due"),
+            ("unplanned_schedules", 1, "schedule_state_unplanned"),
+            ("next_due", 1, "schedule_state_due"),
+            ("take_due_delayed", 2, "delayed_due"),
+            ("claim_jobs", 7, "queue_ready"),
+            ("ready_serial_heads", 1, "queue_serial"),
+        ] {
+            let plan = plan(&client, name, params).await;
+            assert!(plan.contains(&format!("using {index} ")), "{name}:\n{plan}");
+        }
+    });
+}
