@@ -5,7 +5,7 @@ use punctual_core::id::ClaimId;
 use punctual_core::job::NewJob;
 use punctual_core::name::Name;
 use punctual_core::schedule::ScheduleDefinition;
-use punctual_core::store::{ClaimRequest, NewNode, Store};
+use punctual_core::store::{Cancelled, ClaimRequest, NewNode, Store};
 use punctual_core::target::Target;
 use punctual_core::timing::TimingSpec;
 use punctual_store_sqlite::{SqliteOptions, SqliteStore, sql};
@@ -89,4 +89,21 @@ async fn a06_the_file_holds_no_two_jobs_of_one_key_that_may_run() {
     assert_eq!(store.claim_jobs_if_leased(request).await.unwrap().len(), 2);
     connection.execute("UPDATE punctual_running SET serial_key = 'a'", []).unwrap_err();
     assert_eq!(connection.execute("UPDATE punctual_running SET serial_key = NULL", []).unwrap(), 2);
+}
+
+/// A transaction that began by reading could not write any more after somebody else has written.
+#[tokio::test]
+async fn c01_a_write_waits_for_another_process_and_then_succeeds() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, _clock, connection) = world(folder.path());
+    let id = store.enqueue_jobs(vec![NewJob::new(Target::task("work"))]).await.unwrap()[0];
+    connection.execute_batch("BEGIN IMMEDIATE; UPDATE punctual_queue SET priority = 1").unwrap();
+    let waiting = tokio::spawn({
+        let store = store.clone();
+        async move { store.cancel_job(id).await }
+    });
+    tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+    assert!(!waiting.is_finished());
+    connection.execute_batch("COMMIT").unwrap();
+    assert_eq!(waiting.await.unwrap(), Ok(Cancelled::BeforeStart));
 }
