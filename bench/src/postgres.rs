@@ -196,7 +196,7 @@ impl Raw {
               INSERT INTO punctual_internal.schedules (id, name, cron, target, seed, anchor_at, created_at, updated_at)
               SELECT gen_random_uuid(), 's' || n, '* * * * *', '{\"kind\":\"task\",\"name\":\"noop\"}', 's' || n,
                      now() - interval '2 minutes', now() - interval '2 minutes', now()
-              FROM generate_series(1, $1) AS n RETURNING id)
+              FROM generate_series(1, $1::bigint) AS n RETURNING id)
             INSERT INTO punctual_internal.schedule_state (schedule_id, next_slot_at, next_run_at)
             SELECT id, date_trunc('minute', now()), date_trunc('minute', now()) FROM made";
         self.client.execute(make, &[&count]).await?;
