@@ -5,7 +5,7 @@ use punctual_core::id::ClaimId;
 use punctual_core::job::NewJob;
 use punctual_core::name::Name;
 use punctual_core::schedule::ScheduleDefinition;
-use punctual_core::store::{ClaimRequest, FinishedRun, Lease, NewNode, Store};
+use punctual_core::store::{ClaimRequest, ClaimedJob, FinishedRun, Lease, NewNode, Store};
 use punctual_core::target::Target;
 use punctual_core::timing::TimingSpec;
 use std::sync::Arc;
@@ -33,15 +33,30 @@ pub fn per_second(count: usize, started: Instant) -> f64 {
     count / started.elapsed().as_secs_f64()
 }
 
+/// A job that does nothing.
+pub fn job() -> NewJob {
+    NewJob::new(Target::task("noop"))
+}
+
+/// A node that runs such jobs.
+pub async fn node(store: &Arc<dyn Store>) -> Outcome<Lease> {
+    Ok(store.register_node(NewNode { name: "bench".into(), offers: vec!["task:noop".into()] }).await?)
+}
+
+/// Enqueues in batches.
+pub async fn enqueue(store: &Arc<dyn Store>, count: usize) -> Outcome<()> {
+    for _ in 0..count / BATCH {
+        store.enqueue_jobs((0..BATCH).map(|_| job()).collect()).await?;
+    }
+    Ok(())
+}
+
 /// Puts the whole load on a store. `age` moves all schedules into the past, so that they are due.
 pub async fn store_side<A: Future<Output = Outcome<()>>>(
     store: &Arc<dyn Store>, age: impl FnOnce() -> A, report: &mut Report,
 ) -> Outcome<()> {
-    let job = || NewJob::new(Target::task("noop"));
     let started = Instant::now();
-    for _ in 0..JOBS / BATCH {
-        store.enqueue_jobs((0..BATCH).map(|_| job()).collect()).await?;
-    }
+    enqueue(store, JOBS).await?;
     report.add(Figure::EnqueueBatched, Some(per_second(JOBS, started)), None);
 
     let started = Instant::now();
@@ -51,12 +66,32 @@ pub async fn store_side<A: Future<Output = Outcome<()>>>(
     report.add(Figure::EnqueueSingle, Some(per_second(SINGLES, started)), None);
 
     let started = Instant::now();
+    let written = enqueue_by_many(store).await?;
+    report.add(Figure::EnqueueManyCallers, Some(per_second(written, started)), None);
+    store.enqueue_jobs((written..SINGLES).map(|_| job()).collect()).await?;
+
+    let node = node(store).await?;
+    let started = Instant::now();
+    let ended = drain(store, node).await?;
+    report.add(Figure::ClaimAndFinish, Some(per_second(ended, started)), None);
+
+    make_schedules(store, "s").await?;
+    age().await?;
+    let started = Instant::now();
+    let fired = fire_all(store).await?;
+    report.add(Figure::Fire, Some(per_second(fired, started)), None);
+    drain(store, node).await?;
+    Ok(())
+}
+
+/// Many callers at once, each writing one row after the other; says how many were written.
+async fn enqueue_by_many(store: &Arc<dyn Store>) -> Outcome<usize> {
     let callers: Vec<_> = (0..CALLERS)
         .map(|_| {
             let store = Arc::clone(store);
             tokio::spawn(async move {
                 for _ in 0..SINGLES / CALLERS {
-                    store.enqueue_jobs(vec![NewJob::new(Target::task("noop"))]).await?;
+                    store.enqueue_jobs(vec![job()]).await?;
                 }
                 Ok::<_, punctual_core::store::StoreError>(())
             })
@@ -65,54 +100,61 @@ pub async fn store_side<A: Future<Output = Outcome<()>>>(
     for caller in callers {
         caller.await??;
     }
-    let written = SINGLES / CALLERS * CALLERS;
-    report.add(Figure::EnqueueManyCallers, Some(per_second(written, started)), None);
-    store.enqueue_jobs((written..SINGLES).map(|_| job()).collect()).await?;
-
-    let node = store.register_node(NewNode { name: "bench".into(), offers: vec!["task:noop".into()] }).await?;
-    let total = JOBS + 2 * SINGLES;
-    let started = Instant::now();
-    drain(store, node).await?;
-    report.add(Figure::ClaimAndFinish, Some(per_second(total, started)), None);
-
-    make_schedules(store).await?;
-    age().await?;
-    let started = Instant::now();
-    let mut fired = 0;
-    while fired < SCHEDULES {
-        fired += store.fire_due(None, BATCH).await?.jobs.len();
-    }
-    report.add(Figure::Fire, Some(per_second(SCHEDULES, started)), None);
-    drain(store, node).await
+    Ok(SINGLES / CALLERS * CALLERS)
 }
 
-/// Claims and finishes until nothing is left.
-async fn drain(store: &Arc<dyn Store>, lease: Lease) -> Outcome<()> {
+/// Takes some jobs.
+pub async fn claim(store: &Arc<dyn Store>, lease: Lease, limit: usize) -> Outcome<Vec<ClaimedJob>> {
+    let request = ClaimRequest {
+        lease,
+        claim_id: ClaimId(uuid::Uuid::now_v7()),
+        queues: Vec::new(),
+        job_types: vec!["task:noop".to_owned()],
+        limit,
+    };
+    Ok(store.claim_jobs_if_leased(request).await?)
+}
+
+/// Reports that they are done.
+pub async fn finish(store: &Arc<dyn Store>, lease: Lease, claimed: &[ClaimedJob]) -> Outcome<()> {
+    let ends = claimed.iter().map(|claimed| FinishedRun::completed(claimed.job.id)).collect();
+    store.finish_runs_if_leased(lease, ends).await?;
+    Ok(())
+}
+
+/// Claims and finishes until nothing is left; says how many there were.
+pub async fn drain(store: &Arc<dyn Store>, lease: Lease) -> Outcome<usize> {
+    let mut ended = 0;
     loop {
-        let request = ClaimRequest {
-            lease,
-            claim_id: ClaimId(uuid::Uuid::now_v7()),
-            queues: Vec::new(),
-            job_types: vec!["task:noop".to_owned()],
-            limit: BATCH,
-        };
-        let claimed = store.claim_jobs_if_leased(request).await?;
+        let claimed = claim(store, lease, BATCH).await?;
         if claimed.is_empty() {
-            return Ok(());
+            return Ok(ended);
         }
-        let ends = claimed.iter().map(|claimed| FinishedRun::completed(claimed.job.id)).collect();
-        store.finish_runs_if_leased(lease, ends).await?;
+        finish(store, lease, &claimed).await?;
+        ended += claimed.len();
+    }
+}
+
+/// Fires until nothing is due; says how many jobs were made.
+pub async fn fire_all(store: &Arc<dyn Store>) -> Outcome<usize> {
+    let mut jobs = 0;
+    loop {
+        let fired = store.fire_due(None, BATCH).await?;
+        if fired.schedules == 0 {
+            return Ok(jobs);
+        }
+        jobs += fired.jobs.len();
     }
 }
 
 /// Schedules as users make them.
-async fn make_schedules(store: &Arc<dyn Store>) -> Outcome<()> {
-    let timing = TimingSpec::cron("* * * * *", "UTC");
+pub async fn make_schedules(store: &Arc<dyn Store>, prefix: &str) -> Outcome<()> {
+    let timing = TimingSpec::cron("0 * * * *", "UTC");
     let made: Vec<_> = (0..SCHEDULES)
         .map(|n| {
-            let (store, timing) = (Arc::clone(store), timing.clone());
+            let (store, timing, name) = (Arc::clone(store), timing.clone(), format!("{prefix}{n}"));
             tokio::spawn(async move {
-                let name = Name::new(format!("s{n}"))?;
+                let name = Name::new(name)?;
                 store.create_schedule(ScheduleDefinition::new(name, timing, Target::task("noop"))).await
             })
         })

@@ -46,10 +46,10 @@ async fn measure(server: &PrivateServer, store_side: bool, report: &mut Report) 
     }
     if store_side {
         let age = || async {
-            let back = "UPDATE punctual_internal.schedules SET created_at = created_at - interval '2 minutes'";
+            let back = "UPDATE punctual_internal.schedules SET created_at = created_at - interval '1 hour'";
             client.execute(back, &[]).await?;
-            let back = "UPDATE punctual_internal.schedule_state SET next_slot_at = next_slot_at - interval '2 minutes',
-                        next_run_at = next_run_at - interval '2 minutes'";
+            let back = "UPDATE punctual_internal.schedule_state SET next_slot_at = next_slot_at - interval '1 hour',
+                        next_run_at = next_run_at - interval '1 hour'";
             client.execute(back, &[]).await?;
             Ok(())
         };

@@ -74,9 +74,9 @@ fn check_all_accounted_for(path: &Path) -> Result<(), Box<dyn std::error::Error>
     Ok(())
 }
 
-/// Moves every schedule back by some minutes, so that its next slot is due.
+/// Moves every schedule back by an hour, so that its next slot is due.
 fn age_schedules(connection: &Connection) -> Result<(), Box<dyn std::error::Error>> {
-    let back = 120_000_000_i64;
+    let back = 3_600_000_000_i64;
     connection
         .execute("UPDATE punctual_schedules SET created_at = created_at - ?1, anchor_at = anchor_at - ?1", [back])?;
     connection.execute(
