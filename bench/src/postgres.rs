@@ -107,10 +107,12 @@ async fn raw_side(raw: &mut Raw, report: &mut Report) -> Outcome<()> {
     Ok(())
 }
 
+const TARGET: &str = r#"{"kind":"task","name":"noop"}"#;
+
 const ENQUEUE: &str = "WITH made AS (
     INSERT INTO punctual_internal.jobs (id, created_at, lane_id, priority, target, input, retry, timeout_us, trigger)
-    SELECT id, now(), $2, 0, '{\"kind\":\"task\",\"name\":\"noop\"}', '{}', '{}', 3600000000, 'api'
-    FROM unnest($1::uuid[]) AS id)
+    SELECT id, now(), $2, 0, target::json, input::json, '{}', 3600000000, 'api'
+    FROM unnest($1::uuid[], $3::text[], $4::text[]) AS j (id, target, input))
   INSERT INTO punctual_internal.queue (job_id, lane_id, priority, ready, position, created_at, queued_at)
   SELECT id, $2, 0, true, nextval('punctual_internal.positions') * 1048576, now(), now() FROM unnest($1::uuid[]) AS id";
 
@@ -176,7 +178,9 @@ impl Raw {
     async fn enqueue(&mut self, count: usize) -> Outcome<()> {
         let ids = self.new_ids(count);
         let statement = self.client.prepare(ENQUEUE).await?;
-        self.client.execute(&statement, &[&ids, &self.lane_id]).await?;
+        // Every job has a target and an input of its own, so they travel for every job here too.
+        let (targets, inputs) = (vec![TARGET; count], vec!["{}"; count]);
+        self.client.execute(&statement, &[&ids, &self.lane_id, &targets, &inputs]).await?;
         Ok(())
     }
 
