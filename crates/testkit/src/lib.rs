@@ -2,7 +2,7 @@
 //!
 //! A store crate says once how it is opened ([`Harness`]) and gets every case as a test of its own:
 //!
-//! ```ignore
+//! ```text
 //! punctual_testkit::conformance!(SqliteHarness::new());
 //! punctual_testkit::model_test!(SqliteHarness::new());
 //! ```

@@ -264,7 +264,7 @@ macro_rules! for_each_conformance_case {
 
 /// Makes one `#[test]` of every case for the store that a harness opens.
 ///
-/// ```ignore
+/// ```text
 /// punctual_testkit::conformance!(SqliteHarness::new());
 /// ```
 #[macro_export]

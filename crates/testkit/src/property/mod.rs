@@ -25,7 +25,7 @@ const SEED: u64 = 2026;
 
 /// Makes one `#[test]` that compares the store of a harness with the model.
 ///
-/// ```ignore
+/// ```text
 /// punctual_testkit::model_test!(SqliteHarness::new());
 /// ```
 #[macro_export]
