@@ -2,6 +2,7 @@
 
 mod clocks;
 mod contention;
+mod defences;
 mod faults;
 mod harness;
 mod partitions;

@@ -10,11 +10,11 @@ use punctual_testkit::harness::block_on;
 use punctual_testkit::prelude::*;
 use std::time::Duration;
 
-const HOUR: SignedDuration = SignedDuration::from_hours(1);
+pub const HOUR: SignedDuration = SignedDuration::from_hours(1);
 
 /// A store whose partitions hold an hour each. The template has one partition for ten years; it is put aside, so that
 /// this store begins with small ones.
-async fn hourly_partitions() -> Own {
+pub async fn hourly_partitions() -> Own {
     let own = Own::with(|_| {}).await;
     let client = own.database.connect().await;
     let names = client.query("SELECT name FROM punctual_internal.partitions", &[]).await.unwrap();
@@ -28,12 +28,12 @@ async fn hourly_partitions() -> Own {
     Own { store, ..own }
 }
 
-async fn prune(own: &Own, before: Timestamp) -> Pruned {
+pub async fn prune(own: &Own, before: Timestamp) -> Pruned {
     let retention = Retention { runs_before: before, slots_before: before, limit: 100 };
     own.store.prune_history(retention).await.unwrap()
 }
 
-async fn partitions(own: &Own, parent: &str) -> i64 {
+pub async fn partitions(own: &Own, parent: &str) -> i64 {
     own.number(&format!("SELECT count(*) FROM punctual_internal.partitions WHERE parent = '{parent}'")).await
 }
 
