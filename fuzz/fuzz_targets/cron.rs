@@ -14,7 +14,7 @@ use punctual_core::duration::{format_duration, parse_duration};
 struct Input<'a> {
     expr: &'a str,
     zone: &'a str,
-    known_zone: Option<u8>,
+    known_zone: u8,
     seed: Option<&'a str>,
     second: i64,
     skip: bool,
@@ -36,21 +36,38 @@ fuzz_target!(|input: Input<'_>| {
     if let Ok(duration) = parse_duration(input.expr) {
         assert_eq!(parse_duration(&format_duration(duration)), Ok(duration));
     }
-    let name = input.known_zone.map_or(input.zone, |index| ZONES[usize::from(index) % ZONES.len()]);
+    // Unknown names are slow (they look for what was meant), so they are tried now and then only.
+    let index = usize::from(input.known_zone) % 32;
+    let name = if index == 31 {
+        input.zone
+    } else {
+        ZONES[index % ZONES.len()]
+    };
     let zone = zone(name).unwrap_or(TimeZone::UTC);
-    let Ok(Recurrence::Cron(cron)) = Recurrence::parse(input.expr, input.seed) else { return };
+    let Ok(Recurrence::Cron(cron)) = Recurrence::parse(input.expr, input.seed) else {
+        return;
+    };
     let (least, most) = (Timestamp::MIN.as_second(), Timestamp::MAX.as_second());
     let after = Timestamp::from_second(least + input.second.rem_euclid(most - least)).unwrap();
     let dst = Dst {
-        gap: if input.skip { DstGap::Skip } else { DstGap::Next },
-        overlap: [DstOverlap::First, DstOverlap::Both, DstOverlap::Second][usize::from(input.overlap % 3)],
+        gap: if input.skip {
+            DstGap::Skip
+        } else {
+            DstGap::Next
+        },
+        overlap: [DstOverlap::First, DstOverlap::Both, DstOverlap::Second]
+            [usize::from(input.overlap % 3)],
     };
     let clock = CronClock::new(cron, zone, dst);
-    let _ = (describe(clock.cron(), name), field_meanings(clock.cron()), lint(&clock, after));
+    let _ = (
+        describe(clock.cron(), name),
+        field_meanings(clock.cron()),
+        lint(&clock, after),
+    );
 
     let mut last = after;
     let mut count = 0;
-    for fire in clock.fires_after(after).take(30) {
+    for fire in clock.fires_after(after).take(8) {
         assert!(fire > last);
         assert_eq!(clock.next_after(last), Some(fire));
         assert_eq!(clock.latest_at_or_before(fire), Some(fire));
@@ -58,6 +75,10 @@ fuzz_target!(|input: Input<'_>| {
         count += 1;
     }
     assert_eq!(clock.count_between(after, last), count);
-    assert!(clock.latest_at_or_before(after).is_none_or(|fire| fire <= after));
+    assert!(
+        clock
+            .latest_at_or_before(after)
+            .is_none_or(|fire| fire <= after)
+    );
     let _ = dst_notes(&clock, after, last);
 });
