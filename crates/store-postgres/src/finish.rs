@@ -20,26 +20,13 @@ use std::time::SystemTime;
 use tokio_postgres::Row;
 use uuid::Uuid;
 
-/// Closes a batch of runs; when one of them spoils the batch, each by itself.
+/// Closes a batch of runs, all or none; a conflict with somebody else is tried again.
 pub(crate) async fn finish_runs(shared: &Shared, lease: Lease, runs: &[FinishedRun]) -> StoreResult<Vec<FinishResult>> {
-    match finish_batch(shared, lease, runs).await {
-        Err(failure) if runs.len() > 1 && failure.is_of_the_data() => {
-            let mut results = Vec::with_capacity(runs.len());
-            for run in runs {
-                results.extend(finish_batch(shared, lease, std::slice::from_ref(run)).await?);
-            }
-            Ok(results)
-        }
-        finished => Ok(finished?),
-    }
-}
-
-async fn finish_batch(shared: &Shared, lease: Lease, runs: &[FinishedRun]) -> Work<Vec<FinishResult>> {
     let mut patience = Patience::default();
     loop {
         match try_finish(shared, lease, runs).await {
             Err(failure) if patience.allows(&failure).await => {}
-            finished => return finished,
+            finished => return Ok(finished?),
         }
     }
 }

@@ -104,8 +104,19 @@ fn c12_deadlocks_are_tried_again_and_not_told() {
         let store = own.store.clone();
         let finishing =
             tokio::spawn(async move { store.finish_runs_if_leased(lease, vec![done(made[0]), done(made[1])]).await });
-        until_somebody_waits(&own).await;
-        let by_hand = client.batch_execute(&touch(first)).await;
+        // In one call to the server: the store looks for a deadlock once, a second after it began to wait, and the
+        // deadlock must be there by then, however busy this machine is.
+        let when_somebody_waits = format!(
+            "DO $$ BEGIN
+               WHILE NOT EXISTS (SELECT 1 FROM pg_stat_activity
+                                 WHERE datname = current_database() AND wait_event_type = 'Lock') LOOP
+                 PERFORM pg_sleep(0.005), pg_stat_clear_snapshot();
+               END LOOP;
+               {};
+             END $$",
+            touch(first)
+        );
+        let by_hand = client.batch_execute(&when_somebody_waits).await;
         by_hand.expect("the store gives way, because it looks for deadlocks sooner");
         client.batch_execute("COMMIT").await.unwrap();
         assert_eq!(finishing.await.unwrap().map(|results| results.len()), Ok(2));

@@ -98,6 +98,22 @@ pub async fn c09_a_run_that_ended_is_not_overwritten_by_its_own_node(world: &mut
     assert_eq!(world.count("SELECT COUNT(*) FROM {jobs}").await, 1);
 }
 
+pub async fn c12_ends_that_are_reported_together_are_stored_together_or_not_at_all(world: &mut World) {
+    let ids = world.store().enqueue_jobs(vec![job(), job(), job()]).await.expect("jobs are queued");
+    let lease = world.node("a").await;
+    for _ in &ids {
+        world.claim_one(lease).await;
+    }
+    // As a restored backup may hold it: the second has ended already, so its end cannot be stored.
+    let (job_id, at) = (world.raw.uuid_literal(ids[1].0), world.raw.time_literal(clock_time("00:00:00")));
+    let insert = "INSERT INTO {runs} (job_id, finished_at, outcome, final) VALUES";
+    assert_eq!(world.tamper(&format!("{insert} ({job_id}, {at}, 'completed', TRUE)")).await, Ok(1));
+    let ends = ids.iter().map(|id| FinishedRun::completed(*id)).collect();
+    assert!(world.store().finish_runs_if_leased(lease, ends).await.is_err());
+    assert_eq!(world.count("SELECT COUNT(*) FROM {runs}").await, 1);
+    assert_eq!(world.count("SELECT COUNT(*) FROM {running}").await, 3);
+}
+
 pub async fn c12_a_call_that_fails_half_way_leaves_nothing_behind(world: &mut World) {
     world.create(minutely("taken")).await;
     let schedule = world.create(minutely("renamed")).await;

@@ -252,6 +252,7 @@ macro_rules! for_each_conformance_case {
                 d03_a_slot_given_up_ahead_of_its_time_stays_given_up,
                 a10_the_ledger_outlives_the_history,
                 c09_a_run_that_ended_is_not_overwritten_by_its_own_node,
+                c12_ends_that_are_reported_together_are_stored_together_or_not_at_all,
                 c12_a_call_that_fails_half_way_leaves_nothing_behind,
                 a26_a_failed_run_of_a_deleted_schedule_is_not_tried_again,
                 c04_the_chain_of_an_edited_retry_is_kept_whole,
