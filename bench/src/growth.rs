@@ -26,7 +26,7 @@ const FILL: [(&str, &str); 4] = [
         "runs",
         "INSERT INTO punctual_internal.runs (job_id, node_id, started_at, finished_at, final, outcome)
          SELECT id, '00000000-0000-4000-8000-000000000000', now(), now(), true, 'completed'
-         FROM punctual_internal.jobs LIMIT $1::bigint",
+         FROM punctual_internal.jobs WHERE id NOT IN (SELECT job_id FROM punctual_internal.queue) LIMIT $1::bigint",
     ),
     (
         "schedules",
