@@ -128,6 +128,19 @@ fn period(timing: &TimingSpec) -> Option<SignedDuration> {
     }
 }
 
+/// Refuses a plan without a slot ahead: a schedule that could never fire is a mistake that is better told now.
+pub fn refuse_without_slots(next: &Next, definition: &ScheduleDefinition) -> Result<(), Invalid> {
+    let field = match definition.timing {
+        TimingSpec::At { .. } => "at",
+        _ => "ends_at",
+    };
+    match next {
+        Next::Slot(_) => Ok(()),
+        Next::Exhausted => Err(Invalid::new(field, "leaves no slot after now").remedy("choose a time that lies ahead")),
+        Next::Problem(problem) => Err(Invalid::new("cron", problem.clone())),
+    }
+}
+
 /// Whether two definitions have the same slots, due at the same times.
 pub fn same_times(one: &ScheduleDefinition, other: &ScheduleDefinition) -> bool {
     one.timing == other.timing

@@ -8,15 +8,15 @@ use crate::session::{Answer, Session, Step};
 use crate::sql;
 use crate::tx::Tx;
 use jiff::{SignedDuration, Timestamp};
-use punctual_core::firing::{Firing, Next};
+use punctual_core::firing::Firing;
 use punctual_core::id::{JobId, ScheduleId};
 use punctual_core::invalid::Invalid;
 use punctual_core::job::{NewJob, Origin};
 use punctual_core::json::Json;
-use punctual_core::replan::{anchor, same_times};
+use punctual_core::replan::{anchor, refuse_without_slots, same_times};
 use punctual_core::run::{ErrorCode, Trigger};
 use punctual_core::schedule::{Schedule, ScheduleDefinition, ScheduleResults, ScheduleState};
-use punctual_core::store::{ScheduleKey, StoreError, StoreResult};
+use punctual_core::store::{ScheduleKey, StoreError};
 use punctual_core::timing::TimingSpec;
 use std::collections::BTreeSet;
 use std::time::SystemTime;
@@ -234,21 +234,6 @@ impl Tx<'_> {
 
 fn not_found(id: ScheduleId) -> Failure {
     StoreError::NotFound { what: "schedule", key: id.to_string() }.into()
-}
-
-/// A schedule that could never fire is a mistake that is better told now.
-fn refuse_without_slots(next: &Next, definition: &ScheduleDefinition) -> StoreResult<()> {
-    let field = match definition.timing {
-        TimingSpec::At { .. } => "at",
-        _ => "ends_at",
-    };
-    match next {
-        Next::Slot(_) => Ok(()),
-        Next::Exhausted => {
-            Err(Invalid::new(field, "leaves no slot after now").remedy("choose a time that lies ahead").into())
-        }
-        Next::Problem(problem) => Err(Invalid::new("cron", problem.clone()).into()),
-    }
 }
 
 fn whole_micros(duration: SignedDuration) -> i64 {

@@ -5,12 +5,12 @@ use crate::rows::{self, bytes, document, retry_text};
 use crate::sql;
 use crate::tx::{Tx, value};
 use jiff::{SignedDuration, Timestamp};
-use punctual_core::firing::{Firing, Next};
+use punctual_core::firing::Firing;
 use punctual_core::id::{JobId, ScheduleId};
 use punctual_core::invalid::Invalid;
 use punctual_core::job::{NewJob, Origin};
 use punctual_core::json::Json;
-use punctual_core::replan::{anchor, same_times};
+use punctual_core::replan::{anchor, refuse_without_slots, same_times};
 use punctual_core::run::{ErrorCode, Trigger};
 use punctual_core::schedule::{Schedule, ScheduleDefinition, ScheduleResults, ScheduleState};
 use punctual_core::store::{ScheduleKey, StoreError, StoreResult};
@@ -204,21 +204,6 @@ impl Tx<'_> {
             }
         }
         Ok(())
-    }
-}
-
-/// A schedule that could never fire is a mistake that is better told now.
-fn refuse_without_slots(next: &Next, definition: &ScheduleDefinition) -> StoreResult<()> {
-    let field = match definition.timing {
-        TimingSpec::At { .. } => "at",
-        _ => "ends_at",
-    };
-    match next {
-        Next::Slot(_) => Ok(()),
-        Next::Exhausted => {
-            Err(Invalid::new(field, "leaves no slot after now").remedy("choose a time that lies ahead").into())
-        }
-        Next::Problem(problem) => Err(Invalid::new("cron", problem.clone()).into()),
     }
 }
 
