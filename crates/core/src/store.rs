@@ -5,12 +5,14 @@
 //! the order of a job's life. Both stores answer every one alike: the conformance suite in `testkit` is the proof.
 
 use crate::checks::Checks;
+use crate::closing::Again;
 use crate::id::{ClaimId, JobId, LeaseId, NodeId, ReservationId, ScheduleId, TemplateId};
 use crate::invalid::Invalid;
 use crate::job::{Artifact, Job, JobState, JobView, NewJob, Run};
 use crate::json::Json;
 use crate::name::{self, Name};
 use crate::order::{Move, Place};
+use crate::records::RunRecords;
 use crate::run::{ErrorCode, Outcome};
 use crate::schedule::{Schedule, ScheduleDefinition};
 use crate::slot::SlotRow;
@@ -247,6 +249,10 @@ pub struct FinishedRun {
     pub output: Option<Json>,
     /// Where its log is.
     pub log_ref: Option<String>,
+    /// How it wants to go on.
+    pub again: Again,
+    /// What it used up: processor time, memory, and what else its target counts.
+    pub usage: Option<Json>,
 }
 
 impl FinishedRun {
@@ -260,12 +266,24 @@ impl FinishedRun {
             exit_code: None,
             output: None,
             log_ref: None,
+            again: Again::ByPolicy,
+            usage: None,
         }
     }
 
     /// A run that did not.
     pub fn failed(job_id: JobId, code: ErrorCode, error: impl Into<String>) -> Self {
         Self { outcome: Outcome::Failed, error_code: Some(code), error: Some(error.into()), ..Self::completed(job_id) }
+    }
+
+    /// A run that was not ready: a new job of the same chain takes its place later, and nothing is charged.
+    pub fn snoozed(job_id: JobId, wait: SignedDuration, why: impl Into<String>) -> Self {
+        Self {
+            outcome: Outcome::Skipped,
+            error: Some(why.into()),
+            again: Again::Snooze(wait),
+            ..Self::completed(job_id)
+        }
     }
 }
 
@@ -381,7 +399,7 @@ pub trait Changes: Send {
 
 /// A durable store: the only source of truth.
 #[async_trait]
-pub trait Store: Checks + Send + Sync {
+pub trait Store: Checks + RunRecords + Send + Sync {
     /// The store's own time, which decides what is due.
     async fn now(&self) -> StoreResult<Timestamp>;
 

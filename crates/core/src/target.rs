@@ -5,6 +5,10 @@ use crate::name;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+pub use self::command::{Command, CommandInput, Limits};
+
+mod command;
+
 /// What a job does. Stored as JSON with the job, so that a run is what was asked for when it was made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
@@ -21,20 +25,6 @@ pub enum Target {
     Flow(Flow),
     /// A graph of the execution service.
     Graph(Graph),
-}
-
-/// A program and its arguments; no shell stands between.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Command {
-    /// The program and its arguments.
-    pub argv: Vec<String>,
-    /// Variables beside the allow-list.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub env: BTreeMap<String, String>,
-    /// The folder it runs in.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cwd: Option<String>,
 }
 
 /// An HTTP call.
@@ -95,7 +85,7 @@ pub struct Graph {
 impl Target {
     /// A command without environment or folder.
     pub fn command<S: Into<String>>(argv: impl IntoIterator<Item = S>) -> Self {
-        Self::Command(Command { argv: argv.into_iter().map(Into::into).collect(), env: BTreeMap::new(), cwd: None })
+        Self::Command(Command { argv: argv.into_iter().map(Into::into).collect(), ..Command::default() })
     }
 
     /// A handler of the host program.
@@ -123,16 +113,7 @@ impl Target {
         let named =
             |field: &str, text: &str| name::check(text).map_err(|e| Invalid { field: format!("target.{field}"), ..e });
         match self {
-            Self::Command(command) => match command.argv.first() {
-                None => Err(Invalid::new("target.argv", "is empty").remedy("give the program and its arguments")),
-                Some(program) if program.is_empty() => {
-                    Err(Invalid::new("target.argv", "names an empty program").remedy("give the program's path"))
-                }
-                Some(_) if command.argv.iter().any(|a| a.contains('\0')) => {
-                    Err(Invalid::new("target.argv", "holds a NUL character").remedy("remove it"))
-                }
-                Some(_) => Ok(()),
-            },
+            Self::Command(command) => command.validate(),
             Self::Http(http) if !(http.url.starts_with("http://") || http.url.starts_with("https://")) => {
                 Err(Invalid::new("target.url", "is neither http:// nor https://").remedy("give the full address"))
             }

@@ -49,10 +49,11 @@ pub(crate) struct Closing<'a> {
     pub(crate) started_at: Option<Timestamp>,
     pub(crate) outcome: Outcome,
     pub(crate) error_code: Option<ErrorCode>,
-    pub(crate) error: Option<&'a str>,
+    pub(crate) error: Option<String>,
     pub(crate) exit_code: Option<i32>,
     pub(crate) output: Option<&'a str>,
     pub(crate) log_ref: Option<&'a str>,
+    pub(crate) usage: Option<&'a str>,
     pub(crate) is_final: bool,
 }
 
@@ -70,6 +71,7 @@ impl Closing<'_> {
             exit_code: None,
             output: None,
             log_ref: None,
+            usage: None,
             is_final: true,
         }
     }
@@ -208,11 +210,12 @@ pub(crate) fn closing_params<'a>(ended: &'a [Closing<'a>], now: SystemTime) -> P
         ended.iter().map(|run| run.started_at.map(time)).collect::<Vec<_>>(),
         ended.iter().map(|run| run.outcome.as_str()).collect::<Vec<_>>(),
         ended.iter().map(|run| run.error_code.map(ErrorCode::as_str)).collect::<Vec<_>>(),
-        ended.iter().map(|run| run.error.map(storable_text)).collect::<Vec<_>>(),
+        ended.iter().map(|run| run.error.as_deref().map(storable_text)).collect::<Vec<_>>(),
         ended.iter().map(|run| run.exit_code).collect::<Vec<_>>(),
         ended.iter().map(|run| run.output).collect::<Vec<_>>(),
         ended.iter().map(|run| run.log_ref.map(storable_text)).collect::<Vec<_>>(),
         ended.iter().map(|run| run.is_final).collect::<Vec<_>>(),
+        ended.iter().map(|run| run.usage).collect::<Vec<_>>(),
     ]
 }
 

@@ -18,6 +18,7 @@ mod moves;
 mod params;
 mod prune;
 mod queue;
+mod records;
 mod recover;
 mod rows;
 mod schedules;

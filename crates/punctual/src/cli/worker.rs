@@ -65,7 +65,7 @@ impl WorkerArgs {
         let options = self.options()?;
         let store = punctual::open(&url).await?;
         let signals = both_signals(Signals::listen()?);
-        let executors = Executors::default().with("command", Arc::new(CommandExecutor));
+        let executors = Executors::default().with("command", Arc::new(CommandExecutor::default()));
         let (name, shown) = (options.name.clone(), without_password(&url));
         // Lines are said from inside the node's loop; what cannot be said does not stop the work.
         let say = |event: NodeEvent| {
