@@ -4,11 +4,13 @@
 //! `commit`, so that neither SQLite's single writer nor PostgreSQL's pool leaks into the engine. The verbs stand in
 //! the order of a job's life. Both stores answer every one alike: the conformance suite in `testkit` is the proof.
 
+use crate::chain::Chains;
 use crate::id::{ClaimId, JobId, LeaseId, NodeId, ReservationId, ScheduleId, TemplateId};
 use crate::invalid::Invalid;
 use crate::job::{Artifact, Job, JobState, JobView, NewJob, Run};
 use crate::json::Json;
 use crate::name::{self, Name};
+use crate::offers::Offers;
 use crate::order::{Move, Place};
 use crate::run::{ErrorCode, Outcome};
 use crate::schedule::{Schedule, ScheduleDefinition};
@@ -380,7 +382,7 @@ pub trait Changes: Send {
 
 /// A durable store: the only source of truth.
 #[async_trait]
-pub trait Store: Send + Sync {
+pub trait Store: Chains + Offers + Send + Sync {
     /// The store's own time, which decides what is due.
     async fn now(&self) -> StoreResult<Timestamp>;
 
@@ -439,7 +441,8 @@ pub trait Store: Send + Sync {
 
     // --- jobs ------------------------------------------------------------------------------------------------------
 
-    /// Makes jobs, all or none, in the order given.
+    /// Makes jobs, all or none, in the order given. A job with a key may replace one that waits, or give way to the one
+    /// that is there, whose id is the answer then (see [`crate::job_key`]).
     async fn enqueue_jobs(&self, jobs: Vec<NewJob>) -> StoreResult<Vec<JobId>>;
 
     /// Moves delayed jobs whose time has come into their queues, earliest first; says how many.

