@@ -14,6 +14,7 @@
 //! | run | the execution of a job, known by the job's id, immutable once ended |
 //! | retry | a new job whose `retry_of` is the failed one |
 //! | attempt | the length of that chain |
+//! | job key | the name of a job of which only one waits at a time |
 //! | target | what a job does |
 //! | job type | what a node must offer to run a target |
 //! | queue | a named line of jobs |
@@ -39,6 +40,7 @@
 
 pub mod calendar;
 pub mod checks;
+pub mod chain;
 pub mod closing;
 pub mod cron;
 pub mod duration;
@@ -48,8 +50,10 @@ pub mod grant;
 pub mod id;
 pub mod invalid;
 pub mod job;
+pub mod job_key;
 pub mod json;
 pub mod name;
+pub mod offers;
 pub mod order;
 pub mod records;
 pub mod recovery;
@@ -62,4 +66,5 @@ pub mod slot;
 pub mod store;
 pub mod target;
 pub mod timing;
+pub mod virtual_clock;
 pub mod words;

@@ -5,12 +5,14 @@
 //! the order of a job's life. Both stores answer every one alike: the conformance suite in `testkit` is the proof.
 
 use crate::checks::Checks;
+use crate::chain::Chains;
 use crate::closing::Again;
 use crate::id::{ClaimId, JobId, LeaseId, NodeId, ReservationId, ScheduleId, TemplateId};
 use crate::invalid::Invalid;
 use crate::job::{Artifact, Job, JobState, JobView, NewJob, Run};
 use crate::json::Json;
 use crate::name::{self, Name};
+use crate::offers::Offers;
 use crate::order::{Move, Place};
 use crate::records::RunRecords;
 use crate::run::{ErrorCode, Outcome};
@@ -399,7 +401,7 @@ pub trait Changes: Send {
 
 /// A durable store: the only source of truth.
 #[async_trait]
-pub trait Store: Checks + RunRecords + Send + Sync {
+pub trait Store: Chains + Checks + Offers + RunRecords + Send + Sync {
     /// The store's own time, which decides what is due.
     async fn now(&self) -> StoreResult<Timestamp>;
 
@@ -458,7 +460,8 @@ pub trait Store: Checks + RunRecords + Send + Sync {
 
     // --- jobs ------------------------------------------------------------------------------------------------------
 
-    /// Makes jobs, all or none, in the order given.
+    /// Makes jobs, all or none, in the order given. A job with a key may replace one that waits, or give way to the one
+    /// that is there, whose id is the answer then (see [`crate::job_key`]).
     async fn enqueue_jobs(&self, jobs: Vec<NewJob>) -> StoreResult<Vec<JobId>>;
 
     /// Moves delayed jobs whose time has come into their queues, earliest first; says how many.

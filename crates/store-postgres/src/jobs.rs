@@ -253,6 +253,8 @@ pub(crate) fn make_jobs_params<'a>(jobs: &'a [Making<'a>], now: Option<SystemTim
         chains().map(|chain| chain.map_or(1, |link| small(link.attempt))).collect::<Vec<_>>(),
         chains().map(|chain| chain.map_or(0, |link| small(link.failures))).collect::<Vec<_>>(),
         chains().map(|chain| chain.map_or(0, |link| small(link.interruptions))).collect::<Vec<_>>(),
+        jobs.iter().map(|job| job.spec.job_key.as_ref().map(|key| key.key.as_str())).collect::<Vec<_>>(),
+        jobs.iter().map(|job| job.spec.job_key.as_ref().map(|key| key.mode.as_str())).collect::<Vec<_>>(),
     ])
 }
 

@@ -57,6 +57,7 @@ impl Tx<'_> {
         }
         let slots = self.execute(sql::prune_slots, params![slots_before, limit]).await?;
         self.prune_serial_keys(limit).await?;
+        self.prune_job_keys(limit).await?;
         let count = |rows: u64| usize::try_from(rows).unwrap_or(usize::MAX);
         Ok(Pruned { jobs: count(jobs), slots: count(slots) })
     }
@@ -68,6 +69,12 @@ impl Tx<'_> {
         if !unused.is_empty() {
             self.execute(sql::prune_serial_keys, params![unused]).await?;
         }
+        Ok(())
+    }
+
+    /// Forgets keys whose job is forgotten. Whoever is about to use one holds its lock, and it is passed over.
+    async fn prune_job_keys(&self, limit: i64) -> Work<()> {
+        self.execute(sql::prune_job_keys, params![limit]).await?;
         Ok(())
     }
 

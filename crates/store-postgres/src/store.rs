@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
 use punctual_core::id::{JobId, NodeId, ReservationId, ScheduleId};
 use punctual_core::job::{Artifact, JobView, NewJob};
+use punctual_core::job_key;
 use punctual_core::json::Json;
 use punctual_core::name::{self, Name};
 use punctual_core::order::{Move, Place};
@@ -94,6 +95,10 @@ impl Store for PostgresStore {
 
     async fn enqueue_jobs(&self, jobs: Vec<NewJob>) -> StoreResult<Vec<JobId>> {
         jobs.iter().try_for_each(NewJob::validate)?;
+        job_key::refuse_twice(&jobs)?;
+        if jobs.iter().any(|job| job.job_key.is_some()) {
+            return in_transaction!(&self.shared, wake | tx | tx.enqueue_with_keys(&jobs));
+        }
         if jobs.iter().all(|job| job.serial_key.is_none()) && !self.shared.notifies() {
             return queue::enqueue_plain(&self.shared, &jobs).await;
         }

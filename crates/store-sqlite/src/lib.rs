@@ -4,6 +4,7 @@
 //! WAL with `synchronous=FULL`, acknowledged after COMMIT. A second process may use the same file.
 
 mod checks;
+mod chain;
 mod claim;
 mod crew;
 mod error;
@@ -11,7 +12,10 @@ mod finish;
 mod fire;
 mod holds;
 mod jobs;
+mod join;
+mod keys;
 mod migrate;
+mod offers;
 mod queue;
 mod reader;
 mod records;
@@ -128,14 +132,15 @@ impl SqliteStore {
         let readers = (0..options.readers.max(1)).map(|_| reading_connection(path)).collect::<StoreResult<Vec<_>>>()?;
         let no_thread =
             |error: std::io::Error| StoreError::Unavailable(format!("a thread could not be started: {error}"));
+        let changed = watch::Sender::new(());
         Ok(Self {
             path: path.to_owned(),
             clock: options.clock,
             ids: Arc::new(Mutex::new(IdSource::from_random(Uuid::new_v4().as_u64_pair().0))),
-            writer: Writer::start(writer).map_err(no_thread)?,
+            writer: Writer::start(writer, changed.clone()).map_err(no_thread)?,
             readers: Readers::start(readers).map_err(no_thread)?,
             commits,
-            changed: watch::Sender::new(()),
+            changed,
         })
     }
 

@@ -11,6 +11,7 @@ macro_rules! statements {
 }
 
 statements! {
+    chain_end,
     claim_job,
     claimable_lanes,
     due_delayed,
@@ -25,11 +26,14 @@ statements! {
     insert_slot,
     job_by_id,
     job_places,
+    job_types_in_use,
+    jobs_without_executor,
     keep_version,
     lane_head,
     lane_page,
     live_of_schedule,
     log_page,
+    marked_schedules,
     next_due,
     prune_candidates,
     prune_slots,
@@ -45,5 +49,6 @@ statements! {
     set_plan,
     slots_page,
     take_running,
+    unmarked_schedules,
     unplanned_schedules,
 }

@@ -1,6 +1,6 @@
 //! How a store is opened for tests, reopened, tampered with and made to fail.
 
-use crate::clock::VirtualClock;
+use punctual_core::virtual_clock::VirtualClock;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use punctual_core::store::{Clock, Store};

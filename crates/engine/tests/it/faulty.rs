@@ -3,10 +3,12 @@
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
 use punctual_core::checks::{Checks, Finding};
+use punctual_core::chain::Chains;
 use punctual_core::id::{JobId, NodeId, ReservationId, ScheduleId};
 use punctual_core::job::{Artifact, JobView, NewJob};
 use punctual_core::json::Json;
 use punctual_core::name::Name;
+use punctual_core::offers::{Offers, OffersSettled};
 use punctual_core::order::{Move, Place};
 use punctual_core::records::{LogChunk, LogLine, Progress, RunRecords};
 use punctual_core::schedule::{Schedule, ScheduleDefinition};
@@ -84,6 +86,20 @@ impl FaultyStore {
 impl Checks for FaultyStore {
     async fn run_checks(&self, limit: usize) -> StoreResult<Vec<Finding>> {
         self.reach()?.run_checks(limit).await
+    }
+}
+
+#[async_trait]
+impl Chains for FaultyStore {
+    async fn chain_end(&self, id: JobId) -> StoreResult<Option<JobView>> {
+        self.reach()?.chain_end(id).await
+    }
+}
+
+#[async_trait]
+impl Offers for FaultyStore {
+    async fn settle_offers(&self, limit: usize) -> StoreResult<OffersSettled> {
+        self.reach()?.settle_offers(limit).await
     }
 }
 

@@ -5,6 +5,7 @@ mod contention;
 mod defences;
 mod faults;
 mod harness;
+mod join;
 mod partitions;
 mod plans;
 mod pooler;

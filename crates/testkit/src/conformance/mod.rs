@@ -12,7 +12,9 @@ pub mod durability;
 pub mod firing;
 pub mod gaps;
 pub mod history;
+pub mod keys;
 pub mod missed;
+pub mod offers;
 pub mod overlap;
 pub mod queue;
 pub mod records;
@@ -282,6 +284,36 @@ macro_rules! for_each_conformance_case {
                 c12_empty_batches_and_limits_of_zero_do_nothing,
                 c12_the_largest_limits_are_survived,
                 d11_a_schedule_that_depends_on_nobody_is_survived,
+            }
+            keys {
+                c18_a_job_keeps_its_key_and_the_mode_of_it,
+                c18_the_latest_call_under_a_key_replaces_what_waits,
+                c18_a_call_again_and_again_runs_once_after_the_last,
+                c18_a_key_may_keep_the_time_that_was_planned,
+                c18_a_key_may_leave_what_is_there,
+                c18_what_runs_is_never_replaced,
+                c18_a_retry_holds_the_key_of_its_chain,
+                c18_a_job_that_takes_the_place_of_another_holds_its_key,
+                a06_replacing_a_job_by_its_key_frees_its_serial_key,
+                c12_a_batch_may_use_a_key_once,
+                c18_of_many_who_use_one_key_at_once_one_job_waits,
+                c18_a_key_is_forgotten_with_its_job,
+                c04_a_chain_is_followed_to_its_last_retry,
+            }
+            offers {
+                e06_a_schedule_nobody_can_run_is_marked_and_waits,
+                e06_other_schedules_go_on_meanwhile,
+                e06_the_mark_goes_when_a_node_offers_the_target_again,
+                e06_a_lost_node_offers_nothing,
+                e06_the_missed_policy_decides_about_the_slots_that_waited,
+                e06_jitter_and_a_chosen_time_survive_the_mark,
+                e06_pausing_editing_and_deleting_a_marked_schedule_go_on_as_usual,
+                e06_a_job_nobody_can_run_does_not_wait_for_ever,
+                e06_a_job_waits_while_its_patience_lasts_and_runs_then,
+                e06_giving_up_frees_the_serial_key,
+                e06_every_kind_of_target_is_compared_by_its_job_type,
+                e06_a_schedule_that_cannot_be_understood_holds_up_nobody,
+                e06_marks_are_made_a_page_at_a_time,
             }
             gaps {
                 a04_a_slot_has_one_decision_whenever_it_is_made,
