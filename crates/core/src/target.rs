@@ -1,5 +1,11 @@
 //! What a job does, as data; what does it for real stands behind a port in the engine.
 
+mod http;
+mod sql;
+
+pub use http::{Body, Http, Statuses};
+pub use sql::Sql;
+
 use crate::invalid::Invalid;
 use crate::name;
 use serde::{Deserialize, Serialize};
@@ -13,7 +19,7 @@ pub enum Target {
     Command(Command),
     /// An HTTP call.
     Http(Http),
-    /// A SQL function on a named connection.
+    /// A SQL call on a named connection.
     Sql(Sql),
     /// A handler in the host program.
     Task(Task),
@@ -35,37 +41,6 @@ pub struct Command {
     /// The folder it runs in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cwd: Option<String>,
-}
-
-/// An HTTP call.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Http {
-    /// `GET`, `POST`, …
-    #[serde(default = "post")]
-    pub method: String,
-    /// Where to.
-    pub url: String,
-    /// Headers beside those that Punctual sets.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub headers: BTreeMap<String, String>,
-    /// The body, templated from the input.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub body: Option<String>,
-}
-
-fn post() -> String {
-    "POST".to_owned()
-}
-
-/// A SQL function.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Sql {
-    /// The named connection.
-    pub connection: String,
-    /// The function, as an identifier.
-    pub function: String,
 }
 
 /// A handler in the host program.
@@ -133,11 +108,8 @@ impl Target {
                 }
                 Some(_) => Ok(()),
             },
-            Self::Http(http) if !(http.url.starts_with("http://") || http.url.starts_with("https://")) => {
-                Err(Invalid::new("target.url", "is neither http:// nor https://").remedy("give the full address"))
-            }
-            Self::Http(_) => Ok(()),
-            Self::Sql(sql) => named("connection", &sql.connection).and_then(|()| named("function", &sql.function)),
+            Self::Http(http) => http.validate(),
+            Self::Sql(sql) => sql.validate(),
             Self::Task(task) => named("name", &task.name),
             Self::Flow(flow) => named("name", &flow.name),
             Self::Graph(graph) => named("id", &graph.id),
