@@ -4,6 +4,7 @@
 //! `commit`, so that neither SQLite's single writer nor PostgreSQL's pool leaks into the engine. The verbs stand in
 //! the order of a job's life. Both stores answer every one alike: the conformance suite in `testkit` is the proof.
 
+use crate::closing::Again;
 use crate::id::{ClaimId, JobId, LeaseId, NodeId, ReservationId, ScheduleId, TemplateId};
 use crate::invalid::Invalid;
 use crate::job::{Artifact, Job, JobState, JobView, NewJob, Run};
@@ -246,6 +247,8 @@ pub struct FinishedRun {
     pub output: Option<Json>,
     /// Where its log is.
     pub log_ref: Option<String>,
+    /// How it wants to go on.
+    pub again: Again,
 }
 
 impl FinishedRun {
@@ -259,12 +262,23 @@ impl FinishedRun {
             exit_code: None,
             output: None,
             log_ref: None,
+            again: Again::ByPolicy,
         }
     }
 
     /// A run that did not.
     pub fn failed(job_id: JobId, code: ErrorCode, error: impl Into<String>) -> Self {
         Self { outcome: Outcome::Failed, error_code: Some(code), error: Some(error.into()), ..Self::completed(job_id) }
+    }
+
+    /// A run that was not ready: a new job of the same chain takes its place later, and nothing is charged.
+    pub fn snoozed(job_id: JobId, wait: SignedDuration, why: impl Into<String>) -> Self {
+        Self {
+            outcome: Outcome::Skipped,
+            error: Some(why.into()),
+            again: Again::Snooze(wait),
+            ..Self::completed(job_id)
+        }
     }
 }
 

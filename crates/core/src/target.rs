@@ -8,6 +8,7 @@ pub use sql::Sql;
 
 use crate::invalid::Invalid;
 use crate::name;
+use crate::secret::Value;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -35,9 +36,9 @@ pub enum Target {
 pub struct Command {
     /// The program and its arguments.
     pub argv: Vec<String>,
-    /// Variables beside the allow-list.
+    /// Variables beside the allow-list: texts, or references to secrets of the node.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub env: BTreeMap<String, String>,
+    pub env: BTreeMap<String, Value>,
     /// The folder it runs in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cwd: Option<String>,

@@ -1,7 +1,7 @@
 //! One run, from the claim to its end.
 
 use crate::stop::StopHandle;
-use punctual_core::execute::{Executor, RunContext, Stop, StopReason, stopped};
+use punctual_core::execute::{Executor, MemoryReports, RunContext, Stop, StopReason, stopped};
 use punctual_core::id::JobId;
 use punctual_core::job::{Job, Timeout};
 use punctual_core::run::ErrorCode;
@@ -48,10 +48,16 @@ pub async fn run_job(executors: &Executors, claimed: ClaimedJob, stop: StopHandl
         let job_type = job.spec.target.job_type();
         return FinishedRun::failed(job.id, ErrorCode::NoExecutor, format!("this node cannot run `{job_type}`"));
     };
-    let run = RunContext { job: Arc::clone(&job), started_at: claimed.started_at, stop: Arc::new(stop.clone()) };
+    let run = RunContext {
+        job: Arc::clone(&job),
+        started_at: claimed.started_at,
+        stop: Arc::new(stop.clone()),
+        grace,
+        reports: Arc::new(MemoryReports::default()),
+    };
     let work = catch_panics(job.id, executor.run(run));
     let end = tokio::select! {
-        end = work_until_stopped(job.id, work, &stop, grace) => end,
+        end = work_until_stopped(job.id, work, &stop, grace + executor.last_moment()) => end,
         () = tell_timeout(&job, &stop) => stopped(job.id, StopReason::Timeout),
     };
     judge(end, stop.reason())

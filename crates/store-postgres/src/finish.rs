@@ -9,7 +9,7 @@ use crate::session::{Answer, Session, Step};
 use crate::sql;
 use crate::tx::{Patience, Tx};
 use jiff::Timestamp;
-use punctual_core::closing::{Retry, error_code, retry_after};
+use punctual_core::closing::{EndFacts, Retry, judge_end, may_go_on};
 use punctual_core::id::{JobId, ScheduleId};
 use punctual_core::job::{Artifact, Job};
 use punctual_core::json::Json;
@@ -152,7 +152,7 @@ impl Tx<'_> {
     pub(crate) async fn judge_ends<'a>(
         &self, lease: Lease, runs: &'a [FinishedRun], mut taken: HashMap<JobId, TakenRun>,
     ) -> Work<Ends<'a>> {
-        let mut retries = self.retries(runs, &taken).await?;
+        let jobs = self.jobs_to_go_on(runs, &taken).await?;
         let mut ends = Ends::default();
         let mut wanted = Vec::new();
         for run in runs {
@@ -160,52 +160,47 @@ impl Tx<'_> {
                 ends.results.push(FinishResult::LostLease);
                 continue;
             };
-            let retry = retries.remove(&run.job_id);
+            let chance = u64::from_be_bytes(self.id_bits()).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            let job = jobs.get(&run.job_id);
+            let end = judge_end(run, EndFacts { job, cancel_code: taken.cancel_code, now: self.now, chance });
             ends.closings.push(Closing {
                 job_id: run.job_id,
                 schedule_id: taken.schedule_id,
                 node_id: Some(lease.node_id),
                 started_at: Some(taken.started_at),
-                outcome: run.outcome,
-                error_code: error_code(run, taken.cancel_code),
-                error: run.error.as_deref(),
+                outcome: end.outcome,
+                error_code: end.error_code,
+                error: end.error,
                 exit_code: run.exit_code,
                 output: run.output.as_ref().map(Json::as_str),
                 log_ref: run.log_ref.as_deref(),
-                is_final: retry.is_none(),
+                is_final: end.retry.is_none(),
             });
             if let Some(schedule) = taken.schedule_id {
-                ends.count(schedule, run.outcome);
+                ends.count(schedule, end.outcome);
             }
             ends.keys.extend(taken.serial_key);
-            wanted.extend(retry.map(|retry| (ends.results.len(), retry)));
+            wanted.extend(end.retry.map(|retry| (ends.results.len(), retry)));
             ends.results.push(FinishResult::Closed { retry: None });
         }
         self.make_retries(wanted, &mut ends).await?;
         Ok(ends)
     }
 
-    /// The retries of what failed, by each job's own policy. Nobody wants one of what was cancelled or deleted.
-    async fn retries(&self, runs: &[FinishedRun], taken: &HashMap<JobId, TakenRun>) -> Work<HashMap<JobId, Retry>> {
-        let failed: HashMap<JobId, ErrorCode> = runs
+    /// The jobs of those runs after which something may follow. Nobody wants that of what was cancelled or deleted.
+    async fn jobs_to_go_on(&self, runs: &[FinishedRun], taken: &HashMap<JobId, TakenRun>) -> Work<HashMap<JobId, Job>> {
+        let ids: Vec<Uuid> = runs
             .iter()
-            .filter(|run| run.outcome == Outcome::Failed)
-            .filter_map(|run| Some((run, taken.get(&run.job_id)?)))
-            .filter(|(_, taken)| !taken.cancel_requested)
-            .filter_map(|(run, taken)| Some((run.job_id, error_code(run, taken.cancel_code)?)))
+            .filter(|run| may_go_on(run) && taken.get(&run.job_id).is_some_and(|taken| !taken.cancel_requested))
+            .map(|run| run.job_id.0)
             .collect();
-        if failed.is_empty() {
+        if ids.is_empty() {
             return Ok(HashMap::new());
         }
-        let ids: Vec<Uuid> = failed.keys().map(|id| id.0).collect();
         let jobs: Vec<Job> = self.all(sql::jobs_by_id, params![ids], rows::job).await?;
         let deleted = self.deleted_schedules(&jobs).await?;
-        let wanted = jobs.iter().filter(|job| job.schedule_id.is_none_or(|id| !deleted.contains(&id)));
-        let retried = wanted.filter_map(|job| {
-            let chance = u64::from_be_bytes(self.id_bits()).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-            Some((job.id, retry_after(job, *failed.get(&job.id)?, self.now, chance)?))
-        });
-        Ok(retried.collect())
+        let wanted = jobs.into_iter().filter(|job| job.schedule_id.is_none_or(|id| !deleted.contains(&id)));
+        Ok(wanted.map(|job| (job.id, job)).collect())
     }
 
     /// Which of the jobs' schedules are deleted. Nobody deletes the others before this transaction is done: whoever

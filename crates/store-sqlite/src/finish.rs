@@ -5,11 +5,11 @@ use crate::rows::{Columns, Unreadable};
 use crate::sql;
 use crate::tx::{Tx, value};
 use jiff::Timestamp;
-use punctual_core::closing::{Retry, error_code, retry_after};
+use punctual_core::closing::{EndFacts, Retry, judge_end, may_go_on};
 use punctual_core::id::{JobId, ScheduleId};
-use punctual_core::job::Artifact;
+use punctual_core::job::{Artifact, Job};
 use punctual_core::recovery::{Claim, ClosedRun, Found, judge};
-use punctual_core::run::{ErrorCode, Outcome};
+use punctual_core::run::ErrorCode;
 use punctual_core::store::{
     FinishResult, FinishedRun, Lease, LostNode, Pruned, Recovered, Retention, StoreError, StoreResult,
 };
@@ -26,41 +26,39 @@ impl Tx<'_> {
         let Some(taken) = self.one(sql::take_running, params, TakenRun::read)? else {
             return Ok(FinishResult::LostLease);
         };
-        let error_code = error_code(run, taken.cancel_code);
-        let retry = match (run.outcome, error_code) {
-            (Outcome::Failed, Some(code)) => self.retry_of(run.job_id, code, taken.cancel_requested)?,
-            _ => None,
-        };
+        let job = self.job_to_go_on(run, taken.cancel_requested)?;
+        let chance = u64::from_be_bytes(self.id_bits()).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let facts = EndFacts { job: job.as_ref(), cancel_code: taken.cancel_code, now: self.now, chance };
+        let end = judge_end(run, facts);
         self.close(&Closing {
             job_id: run.job_id,
             schedule_id: taken.schedule_id,
             node_id: Some(lease.node_id),
             started_at: Some(taken.started_at),
-            outcome: run.outcome,
-            error_code,
-            error: run.error.as_deref(),
+            outcome: end.outcome,
+            error_code: end.error_code,
+            error: end.error.as_deref(),
             exit_code: run.exit_code,
             output: run.output.as_ref(),
             log_ref: run.log_ref.as_deref(),
-            is_final: retry.is_none(),
+            is_final: end.retry.is_none(),
         })?;
         if let Some(schedule_id) = taken.schedule_id {
-            self.execute(sql::record_result, params![schedule_id.as_bytes(), self.now_us(), run.outcome.as_str()])?;
+            self.execute(sql::record_result, params![schedule_id.as_bytes(), self.now_us(), end.outcome.as_str()])?;
         }
-        let retry = retry.map(|retry| self.make_retry(&retry)).transpose()?;
+        let retry = end.retry.map(|retry| self.make_retry(&retry)).transpose()?;
         self.settle_serial_key(taken.serial_key.as_deref())?;
         Ok(FinishResult::Closed { retry })
     }
 
-    /// The retry after a failure, by the job's own policy. Nobody wants one of what was cancelled or deleted.
-    fn retry_of(&mut self, id: JobId, code: ErrorCode, cancel_requested: bool) -> StoreResult<Option<Retry>> {
-        let gone = || StoreError::Internal(format!("the job {id} of a running run is gone"));
-        let job = self.job(id)?.ok_or_else(gone)?;
-        if cancel_requested || self.schedule_is_deleted(job.schedule_id)? {
+    /// The job of a run after which something may follow. Nobody wants that of what was cancelled or deleted.
+    fn job_to_go_on(&self, run: &FinishedRun, cancel_requested: bool) -> StoreResult<Option<Job>> {
+        if cancel_requested || !may_go_on(run) {
             return Ok(None);
         }
-        let chance = u64::from_be_bytes(self.id_bits()).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        Ok(retry_after(&job, code, self.now, chance))
+        let gone = || StoreError::Internal(format!("the job {} of a running run is gone", run.job_id));
+        let job = self.job(run.job_id)?.ok_or_else(gone)?;
+        Ok(if self.schedule_is_deleted(job.schedule_id)? { None } else { Some(job) })
     }
 
     /// Makes the one retry of a failed job.

@@ -4,6 +4,7 @@ use async_trait::async_trait;
 use punctual_core::execute::{Executor, RunContext, StopReason};
 use punctual_core::json::Json;
 use punctual_core::run::ErrorCode;
+use punctual_core::secret::Value;
 use punctual_core::store::FinishedRun;
 use punctual_core::target::{Command, Target};
 use std::process::{ExitStatus, Stdio};
@@ -40,7 +41,10 @@ fn prepare(run: &RunContext, command: &Command) -> tokio::process::Command {
     let mut process = tokio::process::Command::new(command.argv.first().map_or("", String::as_str));
     process.args(command.argv.iter().skip(1));
     process.env_clear().envs(std::env::var_os("PATH").map(|path| ("PATH", path)));
-    process.envs(&command.env);
+    process.envs(command.env.iter().filter_map(|(name, value)| match value {
+        Value::Plain(text) => Some((name, text)),
+        Value::Secret(_) => None,
+    }));
     let id = run.job.id.to_string();
     process.env("PUNCTUAL_JOB_ID", &id).env("PUNCTUAL_RUN_ID", &id);
     process.env("PUNCTUAL_ATTEMPT", run.job.attempt.to_string());

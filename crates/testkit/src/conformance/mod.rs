@@ -198,6 +198,9 @@ macro_rules! for_each_conformance_case {
                 c04_a_completed_run_is_the_end,
                 c04_a_cancelled_run_is_not_tried_again,
                 c13_a_large_batch_of_ends_is_answered_in_its_order,
+                c04_a_target_can_put_its_retry_off_or_give_up,
+                c04_a_snooze_is_a_skipped_run_that_charges_nothing,
+                c04_a_snooze_ends_with_the_age_of_its_chain_or_with_a_cancel,
             }
             recovery {
                 c09_an_unfinished_run_is_failed_as_node_lost_and_retried,
