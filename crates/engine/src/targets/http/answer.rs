@@ -12,20 +12,20 @@ use std::collections::BTreeMap;
 const RETRY_AFTER_MAX: SignedDuration = SignedDuration::from_hours(24);
 
 /// Headers worth keeping. Cookies and the like are not among them.
-const KEPT_HEADERS: [HeaderName; 9] = [
-    header::CONTENT_TYPE,
-    header::CONTENT_LENGTH,
-    header::DATE,
-    header::ETAG,
-    header::LAST_MODIFIED,
-    header::LOCATION,
-    header::RETRY_AFTER,
-    HeaderName::from_static("request-id"),
-    HeaderName::from_static("x-request-id"),
+const KEPT_HEADERS: [&str; 9] = [
+    "content-length",
+    "content-type",
+    "date",
+    "etag",
+    "last-modified",
+    "location",
+    "request-id",
+    "retry-after",
+    "x-request-id",
 ];
 
 /// The longest value of a header that is kept.
-const HEADER_KEPT_BYTES: usize = 1024;
+const HEADER_KEPT_CHARS: usize = 1024;
 
 /// An answer, or as much of it as has come.
 pub(super) struct Answer {
@@ -97,17 +97,22 @@ impl Answer {
     /// As the run's output. Bytes that are no text, and what no store keeps, are replaced.
     pub(super) fn output(&self) -> Option<Json> {
         let text = String::from_utf8_lossy(&self.body);
-        let kept = KEPT_HEADERS.iter().filter_map(|name| {
-            let value = String::from_utf8_lossy(self.headers.get(name)?.as_bytes()).into_owned();
-            Some((name.as_str(), value.chars().take(HEADER_KEPT_BYTES).collect()))
-        });
-        let shown = |body| Shown { status: self.status, headers: kept.clone().collect(), body, body_cut: self.cut };
+        let shown = |body| Shown { status: self.status, headers: self.kept_headers(), body, body_cut: self.cut };
         let json = (self.is_json() && !self.cut).then(|| serde_json::from_str::<&RawValue>(&text).ok()).flatten();
         let as_json = json.and_then(|body| Json::from_value("output", &shown(ShownBody::Json(body))).ok());
         as_json.or_else(|| {
             let text = text.replace('\0', "\u{fffd}");
             Json::from_value("output", &shown(ShownBody::Text(text))).ok()
         })
+    }
+
+    fn kept_headers(&self) -> BTreeMap<&str, String> {
+        let kept = self.headers.iter().filter(|(name, _)| KEPT_HEADERS.contains(&name.as_str()));
+        kept.map(|(name, value)| {
+            let value = String::from_utf8_lossy(value.as_bytes());
+            (name.as_str(), value.chars().take(HEADER_KEPT_CHARS).collect())
+        })
+        .collect()
     }
 
     fn is_json(&self) -> bool {

@@ -157,8 +157,7 @@ fn judge(error: reqwest::Error, what: &str) -> Failure {
         return Failure::new(ErrorCode::Timeout, "the connection could not be made in time");
     }
     let code = match below::<hyper::Error>(&error) {
-        Some(cause) if cause.is_parse_too_large() => ErrorCode::OutputTooLarge,
-        Some(cause) if cause.is_parse() || cause.is_parse_status() => ErrorCode::BadOutput,
+        Some(cause) if cause.is_parse() => ErrorCode::BadOutput,
         _ if below::<Refused>(&error).is_some() => ErrorCode::TargetRejected,
         _ => ErrorCode::TargetError,
     };
@@ -166,7 +165,7 @@ fn judge(error: reqwest::Error, what: &str) -> Failure {
 }
 
 /// The cause of a type somewhere below an error.
-fn below<E: Error + 'static>(error: &(dyn Error + 'static)) -> Option<&E> {
+fn below<'a, E: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a E> {
     let mut next = Some(error);
     while let Some(cause) = next {
         if let Some(found) = cause.downcast_ref() {

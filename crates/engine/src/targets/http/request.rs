@@ -3,6 +3,7 @@
 use super::guard::Refused;
 use super::template::{Style, render, render_json};
 use minijinja::Value as TemplateValue;
+use minijinja::value::Serde;
 use punctual_core::execute::RunContext;
 use punctual_core::job::Job;
 use punctual_core::secret::Value;
@@ -121,7 +122,7 @@ fn context(run: &RunContext, http: &Http) -> Result<TemplateValue, Refused> {
         secrets.insert(name, reveal(run, name, reference)?);
     }
     let input: serde_json::Value = job.spec.input.to().map_err(|error| Refused(format!("input: {error}")))?;
-    Ok(TemplateValue::from_serialize(serde_json::json!({
+    Ok(TemplateValue::from(Serde(serde_json::json!({
         "input": input,
         "job": {
             "id": job.id.to_string(),
@@ -130,7 +131,7 @@ fn context(run: &RunContext, http: &Http) -> Result<TemplateValue, Refused> {
             "slot_at": job.slot_at.map(|at| at.to_string()),
         },
         "secrets": secrets,
-    })))
+    }))))
 }
 
 /// The body, and whether it is JSON.

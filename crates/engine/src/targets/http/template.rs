@@ -17,10 +17,13 @@ const SOURCE_MAX_BYTES: usize = 64 * 1024;
 const TEXT_MAX_BYTES: usize = 1 << 20;
 
 /// The most steps of one template.
-const FUEL: u64 = 20_000;
+const FUEL: u64 = 5_000;
 
 /// Operators that make values grow.
 const GROWING: [char; 3] = ['~', '*', '+'];
+
+/// How the engine calls the style for addresses.
+const FOR_URL: &str = "url";
 
 /// How values are written into the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -102,7 +105,7 @@ fn environment(style: Style) -> Result<Environment<'static>, Error> {
     environment.set_recursion_limit(50);
     environment.set_auto_escape_callback(move |_| match style {
         Style::Plain => AutoEscape::None,
-        Style::Url => AutoEscape::Custom("url"),
+        Style::Url => AutoEscape::Custom(FOR_URL.into()),
     });
     environment.set_formatter(write_value);
     environment.add_filter("tojson", |value: Value| to_json(&value));
@@ -123,9 +126,9 @@ fn safe(text: &str) -> Value {
 }
 
 /// Writes one value. Lists and objects have no plain text, so that nobody sends half-quoted JSON by accident.
-fn write_value(out: &mut Output, state: &State, value: &Value) -> Result<(), Error> {
+fn write_value(out: &mut Output, state: &mut State, value: &Value) -> Result<(), Error> {
     let text = text_of(value)?;
-    let escape = state.auto_escape() == AutoEscape::Custom("url") && !value.is_safe();
+    let escape = matches!(state.auto_escape(), AutoEscape::Custom(name) if name == FOR_URL) && !value.is_safe();
     out.write_str(if escape { percent_encoded(&text) } else { text }.as_str()).map_err(Error::from)
 }
 

@@ -1,12 +1,13 @@
 //! Templates: what they fill in, and what they refuse.
 
 use super::*;
+use minijinja::value::Serde;
 
 fn context() -> Value {
-    Value::from_serialize(serde_json::json!({
+    Value::from(Serde(serde_json::json!({
         "input": { "name": "Zoë & co/1", "n": 7, "list": [1, "a"], "nothing": null, "quote": "\"\\\n" },
         "job": { "id": "j" },
-    }))
+    })))
 }
 
 fn plain(source: &str) -> Result<String, String> {
@@ -60,7 +61,7 @@ fn d06_what_is_missing_or_unclear_is_said() {
 /// Every way to make a small template write, or hold, a large text.
 #[test]
 fn d06_bombs_are_refused() {
-    let megabyte = Value::from_serialize(serde_json::json!({ "input": { "x": "\"".repeat(600_000) } }));
+    let megabyte = Value::from(Serde(serde_json::json!({ "input": { "x": "\"".repeat(600_000) } })));
     for source in [
         "{{ input.x ~ input.x }}",
         "{{ input.x * 1000000 }}",
@@ -74,7 +75,7 @@ fn d06_bombs_are_refused() {
     ] {
         assert!(render(Style::Plain, source, &megabyte).is_err(), "{source}");
     }
-    assert!(plain(&"{{ 1 }}".repeat(9_000)).is_err(), "more steps than there is fuel");
+    assert!(plain(&"{{ job.id }}".repeat(5_000)).is_err(), "more steps than there is fuel");
     assert!(plain(&"{{ 1 }}".repeat(20_000)).is_err(), "a longer template than is read");
     assert!(plain(&format!("{{{{ {}1{} }}}}", "(".repeat(5_000), ")".repeat(5_000))).is_err(), "nested too deeply");
     assert_eq!(plain("{% set x = 1 %}{{ input.n }}").unwrap(), "{% set x = 1 %}7");
