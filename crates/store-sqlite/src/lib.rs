@@ -16,6 +16,7 @@ mod reader;
 mod rows;
 mod schedules;
 pub mod sql;
+pub mod sql_target;
 mod store;
 mod tx;
 mod writer;

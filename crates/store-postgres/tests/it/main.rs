@@ -9,6 +9,7 @@ mod partitions;
 mod plans;
 mod pooler;
 mod schema;
+mod sql_target;
 
 use harness::PostgresHarness;
 

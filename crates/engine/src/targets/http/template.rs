@@ -224,5 +224,4 @@ impl Write for Capped {
 }
 
 #[cfg(test)]
-#[path = "template_tests.rs"]
 mod tests;
