@@ -11,6 +11,7 @@ pub mod offers;
 pub mod reconcile;
 pub mod recover;
 pub mod scribe;
+pub mod secrets;
 pub mod stop;
 pub mod targets;
 pub mod work;

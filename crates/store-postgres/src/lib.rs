@@ -27,6 +27,7 @@ mod rows;
 mod schedules;
 mod session;
 pub mod sql;
+pub mod sql_target;
 mod store;
 mod tls;
 mod tx;

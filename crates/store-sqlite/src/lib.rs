@@ -22,6 +22,7 @@ mod records;
 mod rows;
 mod schedules;
 pub mod sql;
+pub mod sql_target;
 mod store;
 mod tx;
 mod writer;

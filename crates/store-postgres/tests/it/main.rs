@@ -10,6 +10,7 @@ mod partitions;
 mod plans;
 mod pooler;
 mod schema;
+mod sql_target;
 
 use harness::PostgresHarness;
 
