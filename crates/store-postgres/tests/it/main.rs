@@ -9,6 +9,8 @@ mod partitions;
 mod plans;
 mod pooler;
 mod schema;
+mod tls;
+mod wake;
 
 use harness::PostgresHarness;
 

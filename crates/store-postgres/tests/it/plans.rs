@@ -19,7 +19,7 @@ const HOT: &[(&str, usize)] = &[
     ("close_runs", 12),
     ("insert_slots", 11),
     ("set_plan", 9),
-    ("make_jobs", 26),
+    ("make_jobs", 27),
     ("hold_serial_others", 1),
     ("ready_serial_heads", 1),
     ("lock_serial_keys", 1),
