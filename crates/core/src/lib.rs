@@ -39,8 +39,8 @@
 //! ```
 
 pub mod calendar;
-pub mod checks;
 pub mod chain;
+pub mod checks;
 pub mod closing;
 pub mod cron;
 pub mod duration;

@@ -21,11 +21,7 @@ use std::sync::Arc;
 pub async fn open(url: &str) -> StoreResult<Arc<dyn Store>> {
     match url.split_once(':').map(|(scheme, _)| scheme) {
         Some("sqlite") => Ok(Arc::new(SqliteStore::from_url(url, SqliteOptions::default())?)),
-        Some("postgres" | "postgresql") => {
-            // Other processes are told of new work, so that an idle one need not ask all the time.
-            let options = PostgresOptions { notify: true, ..PostgresOptions::default() };
-            Ok(Arc::new(PostgresStore::connect(url, options).await?))
-        }
+        Some("postgres" | "postgresql") => Ok(Arc::new(PostgresStore::connect(url, PostgresOptions::default()).await?)),
         _ => Err(Invalid::new("database", "is not an address that punctual knows")
             .remedy("use sqlite:PATH, such as sqlite:app.db, or postgres://user@host/database")
             .into()),

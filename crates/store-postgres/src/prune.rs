@@ -52,7 +52,8 @@ impl Tx<'_> {
         let old: Vec<Uuid> = self.all(sql::prune_candidates, params, |row| Columns::of(row).next()).await?;
         let mut jobs = 0;
         if !old.is_empty() {
-            let steps: Vec<Step<'_>> = FORGOTTEN.iter().map(|forget| Step::Count(forget, params![old.clone()])).collect();
+            let steps: Vec<Step<'_>> =
+                FORGOTTEN.iter().map(|forget| Step::Count(forget, params![old.clone()])).collect();
             jobs = self.pipeline(&steps).await?.last().map_or(0, crate::session::Answer::count);
         }
         let slots = self.execute(sql::prune_slots, params![slots_before, limit]).await?;

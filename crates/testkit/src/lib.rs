@@ -24,5 +24,5 @@ pub mod prelude {
     pub use crate::steps::*;
 }
 
-pub use punctual_core::virtual_clock::VirtualClock;
 pub use harness::{Backing, Faults, Harness, RawSql, StoreKind, World};
+pub use punctual_core::virtual_clock::VirtualClock;

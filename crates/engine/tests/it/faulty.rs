@@ -2,8 +2,8 @@
 
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
-use punctual_core::checks::{Checks, Finding};
 use punctual_core::chain::Chains;
+use punctual_core::checks::{Checks, Finding};
 use punctual_core::id::{JobId, NodeId, ReservationId, ScheduleId};
 use punctual_core::job::{Artifact, JobView, NewJob};
 use punctual_core::json::Json;

@@ -11,6 +11,8 @@ mod plans;
 mod pooler;
 mod schema;
 mod sql_target;
+mod tls;
+mod wake;
 
 use harness::PostgresHarness;
 

@@ -21,7 +21,7 @@ const HOT: &[(&str, usize)] = &[
     ("log_page", 3),
     ("insert_slots", 11),
     ("set_plan", 9),
-    ("make_jobs", 28),
+    ("make_jobs", 29),
     ("hold_serial_others", 1),
     ("ready_serial_heads", 1),
     ("lock_serial_keys", 1),
