@@ -21,6 +21,7 @@
 //! | lease | a node's right to finish the runs it claimed |
 //! | node | one running process |
 //! | grant | durable permission to execute |
+//! | owner | whose a schedule, a job or a grant is; others neither see nor use it |
 //! | reservation | exclusive hold of a queue |
 //!
 //! # A job's life
@@ -37,6 +38,7 @@
 //!             promote            └──────────────────▶ runs                     a new job (retry_of)
 //! ```
 
+pub mod access;
 pub mod calendar;
 pub mod closing;
 pub mod cron;
@@ -50,6 +52,7 @@ pub mod job;
 pub mod json;
 pub mod name;
 pub mod order;
+pub mod readings;
 pub mod recovery;
 pub mod replan;
 pub mod retry;

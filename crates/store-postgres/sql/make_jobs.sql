@@ -12,11 +12,11 @@ WITH clock AS MATERIALIZED (
     $3::text[], $4::text[], $5::text[], $6::integer[], $7::text[], $8::text[], $9::timestamptz[], $10::text[],
     $11::text[], $12::text[], $13::bigint[], $14::uuid[], $15::uuid[], $16::text[], $17::text[], $18::text[],
     $19::uuid[], $20::timestamptz[], $21::uuid[], $22::uuid[], $23::timestamptz[], $24::integer[], $25::integer[],
-    $26::integer[])
+    $26::integer[], $27::text[])
     WITH ORDINALITY
     AS w (tail, queue, job_type, priority, target, input, run_at, serial_key, tags, retry, timeout_us, template_id,
           grant_id, trigger, trigger_detail, trace_context, schedule_id, slot_at, retry_of, root_job_id, chain_began_at,
-          attempt, failures, interruptions, n)
+          attempt, failures, interruptions, owner, n)
   LEFT JOIN punctual_internal.lanes AS l ON l.queue = w.queue AND l.job_type = w.job_type
 ), whole AS MATERIALIZED (
   SELECT count(*) = count(lane_id) AS known FROM wanted
@@ -24,10 +24,10 @@ WITH clock AS MATERIALIZED (
   INSERT INTO punctual_internal.jobs (
     id, created_at, lane_id, priority, target, input, run_at, serial_key, tags, retry, timeout_us, template_id, grant_id,
     trigger, trigger_detail, trace_context, schedule_id, slot_at, retry_of, root_job_id, chain_began_at, attempt,
-    failures, interruptions)
+    failures, interruptions, owner)
   SELECT id, made_at, lane_id, priority, target::json, input::json, run_at, serial_key, tags::json, retry::json,
          timeout_us, template_id, grant_id, trigger, trigger_detail, trace_context, schedule_id, slot_at, retry_of,
-         root_job_id, chain_began_at, attempt, failures, interruptions
+         root_job_id, chain_began_at, attempt, failures, interruptions, owner
   FROM wanted WHERE (SELECT known FROM whole)
 ), live AS (
   INSERT INTO punctual_internal.schedule_live (schedule_id, job_id)

@@ -4,6 +4,7 @@
 //! together travels in one round trip; rows that another node is busy with are passed over, never waited for, where
 //! that is possible. The same conformance suite runs on this store and on SQLite's.
 
+mod access;
 mod address;
 mod claim;
 mod error;
@@ -17,6 +18,7 @@ mod moves;
 mod params;
 mod prune;
 mod queue;
+mod readings;
 mod recover;
 mod rows;
 mod schedules;
@@ -33,6 +35,7 @@ use crate::params::params;
 use crate::session::Session;
 use deadpool_postgres::{Manager, ManagerConfig, Pool, PoolError, RecyclingMethod, Runtime};
 use jiff::{SignedDuration, Timestamp};
+use punctual_core::access::Change;
 use punctual_core::id::IdSource;
 use punctual_core::invalid::Invalid;
 use punctual_core::store::{Clock, StoreError, StoreResult};
@@ -104,7 +107,28 @@ impl Default for PostgresOptions {
 /// ```
 #[derive(Debug, Clone)]
 pub struct PostgresStore {
+    shared: Handle,
+}
+
+/// What all handles share, and in whose name this one changes things.
+#[derive(Debug, Clone)]
+pub(crate) struct Handle {
     shared: Arc<Shared>,
+    change: Option<Arc<Change>>,
+}
+
+impl Handle {
+    /// In whose name things are changed through this handle.
+    pub(crate) fn change(&self) -> Option<&Change> {
+        self.change.as_deref()
+    }
+}
+
+impl std::ops::Deref for Handle {
+    type Target = Shared;
+    fn deref(&self) -> &Shared {
+        &self.shared
+    }
 }
 
 /// What all handles of one store share.
@@ -166,7 +190,7 @@ impl PostgresStore {
         if options.notify {
             wake::listen(&shared);
         }
-        Ok(Self { shared })
+        Ok(Self { shared: Handle { shared, change: None } })
     }
 
     /// Makes the roles `punctual_admin`, `punctual_worker`, `punctual_client` and `punctual_reader`, and gives each the

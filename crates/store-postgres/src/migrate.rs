@@ -15,8 +15,10 @@ struct Migration {
     sql: &'static str,
 }
 
-const MIGRATIONS: &[Migration] =
-    &[Migration { number: 1, name: "ground", breaking: true, sql: include_str!("../migrations/0001_ground.sql") }];
+const MIGRATIONS: &[Migration] = &[
+    Migration { number: 1, name: "ground", breaking: true, sql: include_str!("../migrations/0001_ground.sql") },
+    Migration { number: 4, name: "access", breaking: true, sql: include_str!("../migrations/0004_access.sql") },
+];
 
 /// The oldest server this store works on, as it numbers itself.
 const OLDEST_SERVER: i32 = 130_000;

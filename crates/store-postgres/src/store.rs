@@ -94,7 +94,8 @@ impl Store for PostgresStore {
 
     async fn enqueue_jobs(&self, jobs: Vec<NewJob>) -> StoreResult<Vec<JobId>> {
         jobs.iter().try_for_each(NewJob::validate)?;
-        if jobs.iter().all(|job| job.serial_key.is_none()) && !self.shared.notifies() {
+        let plain = jobs.iter().all(|job| job.serial_key.is_none()) && self.shared.change().is_none();
+        if plain && !self.shared.notifies() {
             return queue::enqueue_plain(&self.shared, &jobs).await;
         }
         in_transaction!(&self.shared, wake | tx | tx.enqueue_jobs(&jobs))

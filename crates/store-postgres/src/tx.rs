@@ -37,7 +37,7 @@ macro_rules! in_transaction {
         let done = $crate::tx::in_transaction!($shared, |$tx| async {
             let answer = $work.await?;
             $tx.notify().await?;
-            Ok(answer)
+            Ok::<_, $crate::error::Failure>(answer)
         });
         if done.is_ok() {
             $shared.ring();
@@ -48,7 +48,13 @@ macro_rules! in_transaction {
         let mut patience = $crate::tx::Patience::default();
         loop {
             let mut $tx = $crate::tx::Tx::begin($shared).await?;
-            let worked = $work.await;
+            let worked: $crate::error::Work<_> = async {
+                $tx.take_key($shared.change()).await?;
+                let done = $work.await?;
+                $tx.record($shared.change(), &done).await?;
+                Ok(done)
+            }
+            .await;
             match $tx.end(worked).await {
                 Err(failure) if patience.allows(&failure).await => {}
                 ended => break ended.map_err(::punctual_core::store::StoreError::from),

@@ -65,6 +65,7 @@ impl Tx<'_> {
                 chain.map_or(1, |c| c.attempt),
                 chain.map_or(0, |c| c.failures),
                 chain.map_or(0, |c| c.interruptions),
+                spec.owner,
             ],
         )?;
         if let Some(schedule_id) = origin.schedule_id {

@@ -24,8 +24,8 @@ fn c01_many_who_migrate_at_once_make_one_schema() {
             task.await.unwrap().expect("whoever comes second finds the work done");
         }
         let client = database.connect().await;
-        let applied = client.query_one("SELECT count(*) FROM punctual_internal.migrations", &[]).await.unwrap();
-        assert_eq!(applied.get::<_, i64>(0), 1);
+        let grounds = "SELECT count(*) FROM punctual_internal.migrations WHERE name = 'ground'";
+        assert_eq!(client.query_one(grounds, &[]).await.unwrap().get::<_, i64>(0), 1);
         let store = PostgresStore::connect(&database.url(), PostgresOptions::default()).await.unwrap();
         assert_eq!(store.enqueue_jobs(vec![job()]).await.map(|made| made.len()), Ok(1));
     });
@@ -43,7 +43,9 @@ fn c01_an_old_program_refuses_a_newer_breaking_schema_and_no_other() {
         assert!(open().await.is_ok(), "what does not break is no reason to refuse");
         client.batch_execute(&format!("{newer} (901, 'other_tables', true)")).await.unwrap();
         match open().await.map(|_| ()) {
-            Err(StoreError::SchemaTooNew { found: 901, name, known: 1 }) => assert_eq!(name, "other_tables"),
+            Err(StoreError::SchemaTooNew { found: 901, name, known }) => {
+                assert_eq!((name.as_str(), known < 900), ("other_tables", true))
+            }
             other => panic!("expected a refusal, got {other:?}"),
         }
     });
