@@ -4,6 +4,7 @@
 //! `commit`, so that neither SQLite's single writer nor PostgreSQL's pool leaks into the engine. The verbs stand in
 //! the order of a job's life. Both stores answer every one alike: the conformance suite in `testkit` is the proof.
 
+use crate::access::Access;
 use crate::chain::Chains;
 use crate::checks::Checks;
 use crate::closing::Again;
@@ -14,6 +15,7 @@ use crate::json::Json;
 use crate::name::{self, Name};
 use crate::offers::Offers;
 use crate::order::{Move, Place};
+use crate::readings::Readings;
 use crate::records::RunRecords;
 use crate::run::{ErrorCode, Outcome};
 use crate::schedule::{Schedule, ScheduleDefinition};
@@ -78,6 +80,9 @@ pub enum StoreError {
         /// Until when.
         expires_at: Timestamp,
     },
+    /// A request with this idempotency key has been carried out: its answer is stored.
+    #[error("a request with this idempotency key has been carried out already")]
+    Repeated,
     /// The database could not take the write just now; nothing was changed, and trying again is right.
     #[error("the store is busy or out of reach: {0}; try again")]
     Unavailable(String),
@@ -401,7 +406,7 @@ pub trait Changes: Send {
 
 /// A durable store: the only source of truth.
 #[async_trait]
-pub trait Store: Chains + Checks + Offers + RunRecords + Send + Sync {
+pub trait Store: Access + Chains + Checks + Offers + Readings + RunRecords + Send + Sync {
     /// The store's own time, which decides what is due.
     async fn now(&self) -> StoreResult<Timestamp>;
 

@@ -11,11 +11,12 @@ WITH clock AS MATERIALIZED (
   SELECT at, punctual_internal.id_prefix(at) AS prefix FROM (SELECT coalesce($1, now())) AS t (at)
 ), kinds AS MATERIALIZED (
   SELECT w.n, l.id AS lane_id, w.priority, w.retry::json, w.timeout_us, w.template_id, w.grant_id, w.trigger,
-         w.trigger_detail, w.tags::json
+         w.trigger_detail, w.tags::json, w.owner
   FROM unnest($18::text[], $19::text[], $20::integer[], $21::text[], $22::bigint[], $23::uuid[], $24::uuid[],
-              $25::text[], $26::text[], $27::text[])
+              $25::text[], $26::text[], $27::text[], $30::text[])
     WITH ORDINALITY
-    AS w (queue, job_type, priority, retry, timeout_us, template_id, grant_id, trigger, trigger_detail, tags, n)
+    AS w (queue, job_type, priority, retry, timeout_us, template_id, grant_id, trigger, trigger_detail, tags,
+          owner, n)
   LEFT JOIN punctual_internal.lanes AS l ON l.queue = w.queue AND l.job_type = w.job_type
 ), wanted AS MATERIALIZED (
   SELECT (clock.prefix || w.tail)::uuid AS id, clock.at AS made_at, coalesce(w.kind, 1) AS kind_n, w.*
@@ -32,11 +33,11 @@ WITH clock AS MATERIALIZED (
   INSERT INTO punctual_internal.jobs (
     id, created_at, lane_id, priority, target, input, run_at, serial_key, tags, retry, timeout_us, template_id, grant_id,
     trigger, trigger_detail, trace_context, schedule_id, slot_at, retry_of, root_job_id, chain_began_at, attempt,
-    failures, interruptions, job_key, job_key_mode)
+    failures, interruptions, job_key, job_key_mode, owner)
   SELECT w.id, w.made_at, k.lane_id, k.priority, w.target::json, w.input::json, w.run_at, w.serial_key, k.tags, k.retry,
          k.timeout_us, k.template_id, k.grant_id, k.trigger, k.trigger_detail, w.trace_context, w.schedule_id,
          w.slot_at, w.retry_of, w.root_job_id, w.chain_began_at, coalesce(w.attempt, 1), coalesce(w.failures, 0),
-         coalesce(w.interruptions, 0), w.job_key, w.job_key_mode
+         coalesce(w.interruptions, 0), w.job_key, w.job_key_mode, k.owner
   FROM wanted AS w JOIN kinds AS k ON k.n = w.kind_n
 ), live AS (
   INSERT INTO punctual_internal.schedule_live (schedule_id, job_id)

@@ -43,3 +43,6 @@ GRANT USAGE ON SEQUENCE punctual_internal.positions TO punctual_admin, punctual_
 GRANT EXECUTE ON FUNCTION
   punctual_internal.make_partitions(timestamptz, interval), punctual_internal.drop_old_jobs(timestamptz, bigint),
   punctual_internal.drop_old_slots(timestamptz, bigint) TO punctual_admin, punctual_worker;
+-- Who may do what through the API is nothing that a worker needs to see.
+REVOKE ALL ON punctual_internal.api_tokens, punctual_internal.sessions, punctual_internal.idempotency_keys,
+  punctual_internal.audit_log FROM punctual_worker;

@@ -211,12 +211,17 @@ pub(crate) async fn read_view(session: &Session, id: JobId) -> Work<Option<JobVi
     Ok(found.transpose().map_err(nowhere)?)
 }
 
+/// Jobs that a statement finds, each with where it is.
+pub(crate) async fn read_views(session: &Session, sql: &str, params: Params<'_>) -> Work<Vec<JobView>> {
+    let found = rows::collect(&session.rows(sql, &params).await?, view)?;
+    Ok(found.into_iter().map(|view| view.map_err(nowhere)).collect::<StoreResult<_>>()?)
+}
+
 /// A page of the jobs of one schedule.
 pub(crate) async fn read_schedule_jobs(
     session: &Session, id: ScheduleId, before: Option<JobId>, limit: usize,
 ) -> Work<Vec<JobView>> {
     let before = before.map_or(Uuid::max(), |id| id.0);
     let params = params![id.0, before, crate::params::limit(limit)];
-    let found = rows::collect(&session.rows(sql::schedule_jobs_page, &params).await?, view)?;
-    Ok(found.into_iter().map(|view| view.map_err(nowhere)).collect::<StoreResult<_>>()?)
+    read_views(session, sql::schedule_jobs_page, params).await
 }

@@ -4,6 +4,7 @@
 //! together travels in one round trip; rows that another node is busy with are passed over, never waited for, where
 //! that is possible. The same conformance suite runs on this store and on SQLite's.
 
+mod access;
 mod address;
 mod checks;
 mod claim;
@@ -23,6 +24,7 @@ mod params;
 mod pool;
 mod prune;
 mod queue;
+mod readings;
 mod records;
 mod recover;
 mod rows;
@@ -41,6 +43,7 @@ use crate::params::params;
 use crate::pool::Link;
 use crate::session::Session;
 use jiff::{SignedDuration, Timestamp};
+use punctual_core::access::Change;
 use punctual_core::id::IdSource;
 use punctual_core::invalid::Invalid;
 use punctual_core::store::{Clock, StoreError, StoreResult};
@@ -85,7 +88,28 @@ impl Default for PostgresOptions {
 /// ```
 #[derive(Debug, Clone)]
 pub struct PostgresStore {
+    shared: Handle,
+}
+
+/// What all handles share, and in whose name this one changes things.
+#[derive(Debug, Clone)]
+pub(crate) struct Handle {
     shared: Arc<Shared>,
+    change: Option<Arc<Change>>,
+}
+
+impl Handle {
+    /// In whose name things are changed through this handle.
+    pub(crate) fn change(&self) -> Option<&Change> {
+        self.change.as_deref()
+    }
+}
+
+impl std::ops::Deref for Handle {
+    type Target = Shared;
+    fn deref(&self) -> &Shared {
+        &self.shared
+    }
 }
 
 /// What all handles of one store share.
@@ -139,7 +163,7 @@ impl PostgresStore {
         if let Err(error) = shared.make_partitions(shared.turned_time()).await {
             tracing::warn!(%error, "failed to make partitions; the default ones take the rows");
         }
-        Ok(Self { shared })
+        Ok(Self { shared: Handle { shared, change: None } })
     }
 
     /// Makes the roles `punctual_admin`, `punctual_worker`, `punctual_client` and `punctual_reader`, and gives each the

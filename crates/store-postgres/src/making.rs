@@ -74,6 +74,7 @@ impl Kind<'_> {
             && own.trigger == spec.trigger
             && own.trigger_detail == spec.trigger_detail
             && own.tags == spec.tags
+            && own.owner == spec.owner
     }
 }
 
@@ -141,6 +142,7 @@ pub(crate) fn make_jobs_params<'a>(jobs: &[Making<'a>], now: Option<SystemTime>,
         kinds.iter().map(tags).collect::<Work<Vec<_>>>()?,
         trimmed(jobs.iter().map(|job| job.spec.job_key.as_ref().map(|key| key.key.as_str()))),
         trimmed(jobs.iter().map(|job| job.spec.job_key.as_ref().map(|key| key.mode.as_str()))),
+        kinds.iter().map(|kind| kind.spec.owner.as_deref()).collect::<Vec<_>>(),
     ])
 }
 

@@ -32,7 +32,7 @@ impl Store for PostgresStore {
     }
 
     fn changes(&self) -> Box<dyn Changes> {
-        wake::listen(&self.shared);
+        wake::listen(&self.shared.shared);
         Box::new(Wakes(self.shared.changed.subscribe()))
     }
 
@@ -101,7 +101,7 @@ impl Store for PostgresStore {
         if jobs.iter().any(|job| job.job_key.is_some()) {
             return in_transaction!(&self.shared, Told | tx | tx.enqueue_with_keys(&jobs));
         }
-        if jobs.iter().all(|job| job.serial_key.is_none()) {
+        if jobs.iter().all(|job| job.serial_key.is_none()) && self.shared.change().is_none() {
             return queue::enqueue_plain(&self.shared, &jobs).await;
         }
         in_transaction!(&self.shared, Told | tx | tx.enqueue_jobs(&jobs))

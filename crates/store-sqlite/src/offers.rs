@@ -123,6 +123,7 @@ impl Tx<'_> {
             error: Some(&given_up_error(&job_type)),
             exit_code: None,
             output: None,
+            usage: None,
             log_ref: None,
             is_final: true,
         })?;

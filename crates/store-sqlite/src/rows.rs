@@ -252,6 +252,7 @@ fn job_spec(c: &mut Columns<'_>) -> Result<NewJob, Unreadable> {
         trigger: c.word()?,
         trigger_detail: c.next()?,
         trace_context: c.next()?,
+        owner: c.next()?,
     })
 }
 
