@@ -1,10 +1,12 @@
 //! The port behind every target: what runs a job for real, what it tells meanwhile, and how it is told to stop.
 
 use crate::id::JobId;
+use crate::invalid::Invalid;
 use crate::job::{Job, Timeout};
 use crate::json::Json;
 use crate::records::{LogStream, Progress};
 use crate::run::{ErrorCode, Outcome};
+use crate::secret::{Secret, Secrets, Value};
 use crate::store::{FinishedRun, StoreResult};
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
@@ -129,9 +131,19 @@ pub struct RunContext {
     pub grace: Duration,
     /// Where it puts what it tells.
     pub reports: Arc<dyn Reports>,
+    /// Where it gets its secrets.
+    pub secrets: Arc<dyn Secrets>,
 }
 
 impl RunContext {
+    /// The text of a value: itself, or the secret it refers to.
+    pub fn text_of(&self, value: &Value) -> Result<Secret, Invalid> {
+        match value {
+            Value::Plain(text) => Ok(Secret::new(text.clone())),
+            Value::Secret(reference) => self.secrets.reveal(reference),
+        }
+    }
+
     /// Adds a line to the run's log, or several: at once, without waiting for anything. Long lines are broken, the
     /// whole is capped, and what is left out is stated.
     pub fn log(&self, stream: LogStream, text: impl AsRef<str>) {

@@ -10,6 +10,7 @@ pub mod node;
 pub mod reconcile;
 pub mod recover;
 pub mod scribe;
+pub mod secrets;
 pub mod stop;
 pub mod targets;
 pub mod work;
