@@ -368,6 +368,8 @@ pub struct Run {
     pub log_ref: Option<String>,
     /// Whether the chain ends here: no retry follows (C18).
     pub is_final: bool,
+    /// What it used up, as its target counts it.
+    pub usage: Option<Json>,
 }
 
 impl Artifact {

@@ -11,6 +11,7 @@ use crate::job::{Artifact, Job, JobState, JobView, NewJob, Run};
 use crate::json::Json;
 use crate::name::{self, Name};
 use crate::order::{Move, Place};
+use crate::records::RunRecords;
 use crate::run::{ErrorCode, Outcome};
 use crate::schedule::{Schedule, ScheduleDefinition};
 use crate::slot::SlotRow;
@@ -249,6 +250,8 @@ pub struct FinishedRun {
     pub log_ref: Option<String>,
     /// How it wants to go on.
     pub again: Again,
+    /// What it used up: processor time, memory, and what else its target counts.
+    pub usage: Option<Json>,
 }
 
 impl FinishedRun {
@@ -263,6 +266,7 @@ impl FinishedRun {
             output: None,
             log_ref: None,
             again: Again::ByPolicy,
+            usage: None,
         }
     }
 
@@ -394,7 +398,7 @@ pub trait Changes: Send {
 
 /// A durable store: the only source of truth.
 #[async_trait]
-pub trait Store: Send + Sync {
+pub trait Store: RunRecords + Send + Sync {
     /// The store's own time, which decides what is due.
     async fn now(&self) -> StoreResult<Timestamp>;
 

@@ -9,6 +9,7 @@ pub mod lease;
 pub mod node;
 pub mod reconcile;
 pub mod recover;
+pub mod scribe;
 pub mod secrets;
 pub mod stop;
 pub mod targets;

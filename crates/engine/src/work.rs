@@ -1,8 +1,9 @@
 //! One run, from the claim to its end.
 
+use crate::scribe::Scribe;
 use crate::secrets::{RunSecrets, SecretRules};
 use crate::stop::StopHandle;
-use punctual_core::execute::{Executor, MemoryReports, RunContext, Stop, StopReason, stopped};
+use punctual_core::execute::{Executor, RunContext, Stop, StopReason, stopped};
 use punctual_core::id::JobId;
 use punctual_core::job::{Job, Timeout};
 use punctual_core::run::ErrorCode;
@@ -53,20 +54,24 @@ impl std::fmt::Debug for Executors {
     }
 }
 
-/// Runs one claimed job to its end, which comes soon after it is told to stop, whatever the executor does.
-pub async fn run_job(executors: &Executors, claimed: ClaimedJob, stop: StopHandle, grace: Duration) -> FinishedRun {
+/// Runs one claimed job to its end, which comes soon after it is told to stop, whatever the executor does. What it
+/// told is stored before its end is known.
+pub async fn run_job(
+    executors: &Executors, claimed: ClaimedJob, stop: StopHandle, grace: Duration, scribe: &Scribe,
+) -> FinishedRun {
     let job = Arc::new(claimed.job);
     let Some(executor) = executors.of(&job) else {
         let job_type = job.spec.target.job_type();
         return FinishedRun::failed(job.id, ErrorCode::NoExecutor, format!("this node cannot run `{job_type}`"));
     };
+    let log = scribe.open(Arc::clone(&job), claimed.started_at);
     let secrets = Arc::new(RunSecrets::new(Arc::clone(&executors.secrets)));
     let run = RunContext {
         job: Arc::clone(&job),
         started_at: claimed.started_at,
         stop: Arc::new(stop.clone()),
         grace,
-        reports: secrets.keeping_from(Arc::new(MemoryReports::default())),
+        reports: secrets.keeping_from(Arc::new(log.clone())),
         secrets: Arc::clone(&secrets) as Arc<dyn Secrets>,
     };
     let work = catch_panics(job.id, executor.run(run));
@@ -74,7 +79,11 @@ pub async fn run_job(executors: &Executors, claimed: ClaimedJob, stop: StopHandl
         end = work_until_stopped(job.id, work, &stop, grace + executor.last_moment()) => end,
         () = tell_timeout(&job, &stop) => stopped(job.id, StopReason::Timeout),
     };
-    judge(secrets.redact(end), stop.reason())
+    let told = stop.reason();
+    if told != Some(StopReason::Fenced) {
+        log.close().await;
+    }
+    judge(secrets.redact(end), told)
 }
 
 /// Lets the executor work; once it is told to stop it has the grace to come to its end, and is dropped then.
@@ -107,7 +116,13 @@ fn judge(end: FinishedRun, told: Option<StopReason>) -> FinishedRun {
     match told {
         Some(reason) if end.outcome != punctual_core::run::Outcome::Completed => {
             let stopped = stopped(end.job_id, reason);
-            FinishedRun { exit_code: end.exit_code, output: end.output, log_ref: end.log_ref, ..stopped }
+            FinishedRun {
+                exit_code: end.exit_code,
+                output: end.output,
+                log_ref: end.log_ref,
+                usage: end.usage,
+                ..stopped
+            }
         }
         _ => end,
     }

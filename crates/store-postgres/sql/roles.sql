@@ -31,10 +31,11 @@ GRANT INSERT, UPDATE, DELETE ON
   punctual_internal.schedule_versions, punctual_internal.schedule_state, punctual_internal.schedule_results,
   punctual_internal.delayed, punctual_internal.queue, punctual_internal.serial_keys, punctual_internal.running,
   punctual_internal.retries, punctual_internal.schedule_live, punctual_internal.nodes, punctual_internal.leases,
-  punctual_internal.reservations TO punctual_worker;
+  punctual_internal.reservations, punctual_internal.run_progress TO punctual_worker;
 -- Retention deletes by row what is old enough; the triggers refuse everything else.
 GRANT INSERT, DELETE ON
-  punctual_internal.jobs, punctual_internal.runs, punctual_internal.slots, punctual_internal.artifacts
+  punctual_internal.jobs, punctual_internal.runs, punctual_internal.slots, punctual_internal.artifacts,
+  punctual_internal.artifact_contents, punctual_internal.run_logs, punctual_internal.step_memos
   TO punctual_worker;
 GRANT UPDATE ON punctual_internal.retention TO punctual_worker;
 

@@ -53,6 +53,7 @@ pub(crate) struct Closing<'a> {
     pub(crate) exit_code: Option<i32>,
     pub(crate) output: Option<&'a str>,
     pub(crate) log_ref: Option<&'a str>,
+    pub(crate) usage: Option<&'a str>,
     pub(crate) is_final: bool,
 }
 
@@ -70,6 +71,7 @@ impl Closing<'_> {
             exit_code: None,
             output: None,
             log_ref: None,
+            usage: None,
             is_final: true,
         }
     }
@@ -213,6 +215,7 @@ pub(crate) fn closing_params<'a>(ended: &'a [Closing<'a>], now: SystemTime) -> P
         ended.iter().map(|run| run.output).collect::<Vec<_>>(),
         ended.iter().map(|run| run.log_ref.map(storable_text)).collect::<Vec<_>>(),
         ended.iter().map(|run| run.is_final).collect::<Vec<_>>(),
+        ended.iter().map(|run| run.usage).collect::<Vec<_>>(),
     ]
 }
 

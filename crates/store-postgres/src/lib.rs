@@ -17,6 +17,7 @@ mod moves;
 mod params;
 mod prune;
 mod queue;
+mod records;
 mod recover;
 mod rows;
 mod schedules;

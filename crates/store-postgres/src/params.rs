@@ -68,6 +68,7 @@ scalars! {
     String => TEXT, TEXT_ARRAY;
     Uuid => UUID, UUID_ARRAY;
     SystemTime => TIMESTAMPTZ, TIMESTAMPTZ_ARRAY;
+    &[u8] => BYTEA, BYTEA_ARRAY;
 }
 
 impl<T: Scalar> Param for T {

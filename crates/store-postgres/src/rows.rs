@@ -331,5 +331,6 @@ pub(crate) fn whereabouts(row: &Row, job_id: JobId) -> Result<Option<Whereabouts
         output: c.optional_json()?,
         log_ref: c.next()?,
         is_final: c.next()?,
+        usage: c.optional_json()?,
     })))
 }

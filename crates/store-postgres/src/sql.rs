@@ -13,6 +13,7 @@ macro_rules! statements {
 }
 
 statements! {
+    append_log,
     check_lease_for_claim,
     claim_jobs = "claim_jobs" "job_columns" "claimed_jobs",
     close_runs,
@@ -29,6 +30,7 @@ statements! {
     live_jobs,
     lock_serial_keys,
     lock_serial_keys_of_running,
+    log_page,
     make_jobs,
     make_lanes,
     make_serial_keys,

@@ -13,6 +13,7 @@ mod jobs;
 mod migrate;
 mod queue;
 mod reader;
+mod records;
 mod rows;
 mod schedules;
 pub mod sql;

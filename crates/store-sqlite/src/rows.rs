@@ -317,5 +317,6 @@ pub(crate) fn whereabouts(row: &Row<'_>, job_id: JobId) -> Result<Option<Whereab
         output: c.optional_json()?,
         log_ref: c.next()?,
         is_final: c.next()?,
+        usage: c.optional_json()?,
     })))
 }

@@ -29,6 +29,7 @@ statements! {
     lane_head,
     lane_page,
     live_of_schedule,
+    log_page,
     next_due,
     prune_candidates,
     prune_slots,

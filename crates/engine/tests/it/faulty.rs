@@ -7,6 +7,7 @@ use punctual_core::job::{Artifact, JobView, NewJob};
 use punctual_core::json::Json;
 use punctual_core::name::Name;
 use punctual_core::order::{Move, Place};
+use punctual_core::records::{LogChunk, LogLine, Progress, RunRecords};
 use punctual_core::schedule::{Schedule, ScheduleDefinition};
 use punctual_core::slot::SlotRow;
 use punctual_core::store::{
@@ -80,6 +81,14 @@ impl FaultyStore {
 
 /// Passes a verb on to the real store, if it can be reached.
 macro_rules! pass_on {
+    (records: $(async fn $verb:ident(&self $(, $arg:ident: $type:ty)*) -> $answer:ty;)+) => {
+        #[async_trait]
+        impl RunRecords for FaultyStore {
+            $( async fn $verb(&self $(, $arg: $type)*) -> StoreResult<$answer> {
+                self.reach()?.$verb($($arg),*).await
+            } )+
+        }
+    };
     ($(async fn $verb:ident(&self $(, $arg:ident: $type:ty)*) -> $answer:ty;)+) => {
         #[async_trait]
         impl Store for FaultyStore {
@@ -104,6 +113,17 @@ macro_rules! pass_on {
             } )+
         }
     };
+}
+
+pass_on! {
+    records:
+    async fn append_log_if_leased(&self, lease: Lease, chunks: Vec<LogChunk>) -> Vec<bool>;
+    async fn run_log(&self, job: JobId, after: u64, limit: usize) -> Vec<LogLine>;
+    async fn run_progress(&self, job: JobId) -> Option<(Timestamp, Progress)>;
+    async fn keep_artifact_if_leased(&self, lease: Lease, job: JobId, name: &str, contents: Vec<u8>) -> Artifact;
+    async fn artifact_contents(&self, job: JobId, number: u64) -> Option<Vec<u8>>;
+    async fn remember_step_if_leased(&self, lease: Lease, job: JobId, step: &str, value: Json) -> Json;
+    async fn remembered_step(&self, root_job: JobId, step: &str) -> Option<Json>;
 }
 
 pass_on! {

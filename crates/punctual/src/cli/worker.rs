@@ -68,8 +68,8 @@ impl WorkerArgs {
         let (options, calls) = (self.options()?, self.calls.options()?);
         let store = punctual::open(&url).await?;
         let signals = both_signals(Signals::listen()?);
-        let executors = calls.executors(Executors::default().with("command", Arc::new(CommandExecutor)));
-        let executors = executors.map_err(|refused| Stop::usage(refused.to_string()))?;
+        let executors = Executors::default().with("command", Arc::new(CommandExecutor::default()));
+        let executors = calls.executors(executors).map_err(|refused| Stop::usage(refused.to_string()))?;
         let (name, shown) = (options.name.clone(), without_password(&url));
         // Lines are said from inside the node's loop; what cannot be said does not stop the work.
         let say = |event: NodeEvent| {

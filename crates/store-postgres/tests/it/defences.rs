@@ -320,7 +320,7 @@ fn c03_no_ledger_can_be_emptied_at_a_stroke() {
     block_on(async {
         let own = Own::with(|_| {}).await;
         let client = own.database.connect().await;
-        for ledger in ["jobs", "runs", "slots", "artifacts"] {
+        for ledger in ["jobs", "runs", "slots", "artifacts", "artifact_contents", "run_logs", "step_memos"] {
             let refused = client.batch_execute(&format!("TRUNCATE punctual_internal.{ledger}")).await;
             assert!(refused.is_err(), "{ledger} can be truncated");
         }

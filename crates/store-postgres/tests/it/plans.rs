@@ -16,7 +16,9 @@ const HOT: &[(&str, usize)] = &[
     ("check_lease_for_claim", 3),
     ("take_running", 3),
     ("give_back", 3),
-    ("close_runs", 12),
+    ("close_runs", 13),
+    ("append_log", 8),
+    ("log_page", 3),
     ("insert_slots", 11),
     ("set_plan", 9),
     ("make_jobs", 26),
@@ -47,6 +49,7 @@ const MAY_SORT: &[&str] = &[
     "heartbeat",
     "live_jobs",
     "lock_serial_keys",
+    "append_log",
     "next_due",
     "lock_serial_keys_of_running",
     "schedules_page",
@@ -82,6 +85,9 @@ const FILL: &str = "
     INSERT INTO punctual_internal.slots (schedule_id, slot_at, through, count, decided_at, late_ms, schedule_version,
                                          decision, reason)
       SELECT busy, at, at, 1, at, 0, 1, 'skipped', 'paused' FROM n;
+    INSERT INTO punctual_internal.run_logs (job_id, sequence, lines)
+      SELECT id, s, '[]' FROM n CROSS JOIN generate_series(1, 3) AS s;
+    INSERT INTO punctual_internal.run_progress (job_id, told_at, percent, note) SELECT id, at, 1, '' FROM n;
     ANALYZE;
     SET plan_cache_mode = force_generic_plan;
     SET jit = off;

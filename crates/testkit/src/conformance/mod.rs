@@ -14,6 +14,7 @@ pub mod history;
 pub mod missed;
 pub mod overlap;
 pub mod queue;
+pub mod records;
 pub mod recovery;
 pub mod repair;
 pub mod runs;
@@ -201,6 +202,21 @@ macro_rules! for_each_conformance_case {
                 c04_a_target_can_put_its_retry_off_or_give_up,
                 c04_a_snooze_is_a_skipped_run_that_charges_nothing,
                 c04_a_snooze_ends_with_the_age_of_its_chain_or_with_a_cancel,
+            }
+            records {
+                c13_a_log_keeps_time_stream_and_text_of_every_line,
+                c13_a_log_is_read_page_by_page_from_any_line,
+                c13_a_log_can_be_followed_from_elsewhere_while_its_run_goes_on,
+                c13_a_chunk_that_is_sent_twice_is_kept_once,
+                c13_only_the_holder_of_the_lease_adds_to_a_log,
+                c13_a_log_replaces_what_no_text_column_keeps,
+                c13_progress_is_what_was_told_last,
+                c13_the_database_refuses_to_change_what_runs_leave_behind,
+                c13_what_a_run_left_behind_goes_with_it,
+                c13_an_artifact_can_be_read_by_any_node,
+                c13_an_artifact_that_is_too_large_is_refused,
+                c04_a_step_is_remembered_once_for_its_whole_chain,
+                c04_a_step_is_remembered_by_the_holder_of_the_lease_alone,
             }
             recovery {
                 c09_an_unfinished_run_is_failed_as_node_lost_and_retried,
