@@ -1,18 +1,16 @@
 //! What a job does, as data; what does it for real stands behind a port in the engine.
 
+mod command;
 mod http;
 mod sql;
 
+pub use command::{Command, CommandInput, Limits};
 pub use http::{Body, Http, Statuses};
 pub use sql::Sql;
 
 use crate::invalid::Invalid;
 use crate::name;
 use serde::{Deserialize, Serialize};
-
-pub use self::command::{Command, CommandInput, Limits};
-
-mod command;
 
 /// What a job does. Stored as JSON with the job, so that a run is what was asked for when it was made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,5 +1,7 @@
 //! Punctual for programs that embed it: open a store, declare work, run it.
 
+pub mod calls;
+
 use punctual_core::invalid::Invalid;
 use punctual_core::store::{Store, StoreResult};
 use punctual_store_postgres::{PostgresOptions, PostgresStore};

@@ -325,6 +325,7 @@ async fn b12_a_stopped_call_is_stopped_on_the_server_too() {
         let run = tokio::spawn(async move { calling.executor.run(context).await });
         functions.until("wait_event = 'PgSleep'", 1).await;
         run.abort();
+        run.await.unwrap_err();
         functions.until_left_alone().await;
     }
     assert_eq!(functions.number("SELECT count(*) FROM jobs.done").await, 0, "what was stopped has no effect");

@@ -274,7 +274,8 @@ unsafe fn execute(orders: &Orders) -> ! {
             if error != i64::from(libc::ETXTBSY) || tries >= BUSY_TRIES {
                 break error;
             }
-            unsafe { sys(libc::SYS_nanosleep, [(&raw const BUSY_WAIT) as usize, 0, 0, 0, 0]) };
+            let wait = BUSY_WAIT;
+            unsafe { sys(libc::SYS_nanosleep, [(&raw const wait) as usize, 0, 0, 0, 0]) };
         };
         let not_here = [libc::ENOENT, libc::ENOTDIR].iter().any(|it| i64::from(*it) == error);
         if !not_here && error != i64::from(libc::EACCES) {

@@ -168,7 +168,7 @@ fn environment(
 
 fn limits(limits: &Limits) -> Vec<(u64, u64)> {
     // A fraction of a second counts as a whole one; none at all would end the command before it began.
-    let cpu = limits.cpu.map(|cpu| u64::try_from(cpu.as_millis().div_ceil(1000)).unwrap_or(1).max(1));
+    let cpu = limits.cpu.map(|cpu| u64::try_from(cpu.as_millis()).unwrap_or(1).div_ceil(1000).max(1));
     let wanted = [
         (libc::RLIMIT_CPU, cpu),
         (libc::RLIMIT_AS, limits.memory_bytes),

@@ -28,7 +28,7 @@ pub(super) async fn capture(
     let Some(mut pipe) = pipe else { return beginning };
     let mut said = vec![0; READ_BYTES];
     let mut silence = pin!(async move {
-        let _gone = over.wait_for(|over| *over).await;
+        drop(over.wait_for(|over| *over).await);
         sleep(LAST_WORDS).await;
     });
     loop {
