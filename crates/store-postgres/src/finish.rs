@@ -53,6 +53,7 @@ async fn try_finish(shared: &Shared, lease: Lease, runs: &[FinishedRun]) -> Work
         steps.push(Step::Rows("SELECT pg_notify($1, '')", params![crate::CHANNEL]));
     }
     tx.pipeline_and_commit(steps).await?;
+    shared.ended.send_replace(());
     if wakes {
         shared.ring();
     }

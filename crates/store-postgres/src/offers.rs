@@ -114,7 +114,7 @@ impl Tx<'_> {
         let error = given_up_error(&job_type);
         let closing = Closing {
             outcome: Outcome::Failed,
-            error: Some(&error),
+            error: Some(error),
             ..Closing::unstarted(id, Some(schedule_id), ErrorCode::NoExecutor)
         };
         self.close(&[closing]).await?;
