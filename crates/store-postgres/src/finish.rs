@@ -53,6 +53,7 @@ async fn try_finish(shared: &Shared, lease: Lease, runs: &[FinishedRun]) -> Work
     let wakes = ends.wakes();
     steps.extend(wakes.then_some(Wake::Work).and_then(Wake::step));
     tx.pipeline_and_commit(steps).await?;
+    shared.ended.send_replace(());
     if wakes {
         shared.ring();
     }

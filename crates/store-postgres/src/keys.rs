@@ -6,11 +6,12 @@ use crate::join;
 use crate::params::params;
 use crate::rows::{self, Columns};
 use crate::tx::Tx;
+use crate::wake::Wakes;
 use async_trait::async_trait;
 use punctual_core::chain::Chains;
 use punctual_core::id::JobId;
 use punctual_core::job::{Job, JobView, NewJob};
-use punctual_core::store::StoreResult;
+use punctual_core::store::{Changes, StoreResult};
 
 impl Tx<'_> {
     /// Makes jobs some of which have keys, by the database's own function. The caller tells idle nodes.
@@ -38,5 +39,9 @@ impl Chains for PostgresStore {
         let found = session.rows(find, &params![id.0]).await.map_err(|error| crate::error::store_error(&error))?;
         let last = rows::collect(&found, |row| Columns::of(row).id())?.pop().unwrap_or(id);
         Ok(crate::jobs::read_view(&session, last).await?)
+    }
+
+    fn ends(&self) -> Box<dyn Changes> {
+        Box::new(Wakes(self.shared.ended.subscribe()))
     }
 }

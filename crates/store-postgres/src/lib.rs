@@ -127,6 +127,8 @@ pub(crate) struct Shared {
     making_partitions: AtomicBool,
     /// Rings when there may be new work or a new plan.
     changed: watch::Sender<()>,
+    /// Rings when a run has been closed here.
+    ended: watch::Sender<()>,
     listener: OnceLock<AbortHandle>,
     itself: Weak<Shared>,
 }
@@ -154,6 +156,7 @@ impl PostgresStore {
             partitions_until: AtomicI64::new(i64::MIN),
             making_partitions: AtomicBool::new(false),
             changed: watch::Sender::new(()),
+            ended: watch::Sender::new(()),
             listener: OnceLock::new(),
             itself: itself.clone(),
         });

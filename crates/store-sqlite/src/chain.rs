@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use punctual_core::chain::Chains;
 use punctual_core::id::JobId;
 use punctual_core::job::JobView;
-use punctual_core::store::StoreResult;
+use punctual_core::store::{Changes, Store, StoreResult};
 use rusqlite::params;
 
 #[async_trait]
@@ -17,5 +17,9 @@ impl Chains for SqliteStore {
             last.last().map_or(Ok(None), |last| jobs::read_view(connection, JobId::from_bytes(*last)))
         })
         .await
+    }
+
+    fn ends(&self) -> Box<dyn Changes> {
+        self.changes()
     }
 }

@@ -99,6 +99,10 @@ impl Chains for FaultyStore {
     async fn chain_end(&self, id: JobId) -> StoreResult<Option<JobView>> {
         self.reach()?.chain_end(id).await
     }
+
+    fn ends(&self) -> Box<dyn Changes> {
+        self.inner.ends()
+    }
 }
 
 #[async_trait]
