@@ -5,6 +5,7 @@ mod figures;
 mod growth;
 mod load;
 mod postgres;
+mod raw_postgres;
 mod sqlite;
 
 use std::process::ExitCode;

@@ -6,7 +6,7 @@
 -- Differs from SQLite: a whole batch in one statement, and so in one round trip, with ids made of the database's time.
 -- What jobs have in common travels once, as their kind, and a list that is too short is filled up with nulls, because
 -- the width of `unnest` is what a batch costs. Nodes are told in the same statement, and only when it matters: when
--- one of them waits for work, or when a delayed job comes before all others.
+-- one of them has begun to wait since the last time (`waits`), or when a delayed job comes before all others.
 WITH clock AS MATERIALIZED (
   SELECT at, punctual_internal.id_prefix(at) AS prefix FROM (SELECT coalesce($1, now())) AS t (at)
 ), kinds AS MATERIALIZED (
@@ -58,9 +58,11 @@ WITH clock AS MATERIALIZED (
   ) AS w
 )
 SELECT at, (
-  SELECT pg_notify('punctual_wake', '') WHERE $2 AND (
-    EXISTS (SELECT 1 FROM punctual_internal.leases WHERE idle)
-    OR coalesce((SELECT min(run_at) FROM wanted WHERE run_at > made_at)
-                < (SELECT coalesce(min(run_at), 'infinity') FROM punctual_internal.delayed WHERE run_at IS NOT NULL),
-                false)))
+  SELECT CASE WHEN setval('punctual_internal.told', last_value) > 0 THEN pg_notify('punctual_wake', '') END
+  FROM punctual_internal.waits WHERE $2 AND last_value > (SELECT last_value FROM punctual_internal.told)
+), (
+  SELECT pg_notify('punctual_wake', '') FROM wanted WHERE run_at > made_at AND $2
+  HAVING min(run_at) < (SELECT coalesce(min(run_at), 'infinity') FROM punctual_internal.delayed
+                        WHERE run_at IS NOT NULL)
+)
 FROM clock WHERE NOT EXISTS (SELECT 1 FROM kinds WHERE lane_id IS NULL)

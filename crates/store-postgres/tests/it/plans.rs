@@ -91,7 +91,7 @@ const MAY_SORT: &[&str] = &[
 ];
 
 /// Tables that are small by nature.
-const SMALL: &[&str] = &["lanes", "queues", "reservations", "leases", "nodes"];
+const SMALL: &[&str] = &["lanes", "queues", "reservations", "leases", "nodes", "waits", "told"];
 
 /// Thirty thousand of everything that grows.
 const FILL: &str = "
