@@ -1,5 +1,6 @@
 //! One run, from the claim to its end.
 
+use crate::phase::Phase;
 use crate::stop::StopHandle;
 use punctual_core::execute::{Executor, RunContext, Stop, StopReason, stopped};
 use punctual_core::id::JobId;
@@ -43,6 +44,7 @@ impl std::fmt::Debug for Executors {
 
 /// Runs one claimed job to its end, which comes soon after it is told to stop, whatever the executor does.
 pub async fn run_job(executors: &Executors, claimed: ClaimedJob, stop: StopHandle, grace: Duration) -> FinishedRun {
+    let _phase = Phase::enter("run");
     let job = Arc::new(claimed.job);
     let Some(executor) = executors.of(&job) else {
         let job_type = job.spec.target.job_type();

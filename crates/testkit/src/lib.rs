@@ -12,6 +12,7 @@
 
 pub mod clock;
 pub mod conformance;
+pub mod faults;
 pub mod harness;
 pub mod model;
 pub mod postgres;

@@ -1,14 +1,19 @@
 //! A store that real processes share, on SQLite or PostgreSQL, and a file in which every command says that it ran.
 
 use punctual_core::id::JobId;
-use punctual_core::job::JobState;
-use punctual_core::store::Store;
+use punctual_core::job::{JobState, NewJob};
+use punctual_core::name::Name;
+use punctual_core::schedule::ScheduleDefinition;
+use punctual_core::store::{Store, StoreError};
 use punctual_core::target::{Command, Target};
+use punctual_core::timing::TimingSpec;
 use punctual_testkit::postgres::Database;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use tokio::task::JoinHandle;
 
 /// Makes one test for each store.
 macro_rules! on_both_stores {
@@ -56,8 +61,16 @@ impl World {
     }
 
     pub async fn on_postgres() -> Self {
-        let database = Database::empty().await;
+        Self::on_database(Database::empty().await).await
+    }
+
+    pub async fn on_database(database: Database) -> Self {
         Self::new(database.url(), Data::Database(database), tempfile::tempdir().unwrap()).await
+    }
+
+    /// A file in a folder of the test's choice.
+    pub async fn on_file(file: PathBuf) -> Self {
+        Self::new(format!("sqlite:{}", file.display()), Data::File(file), tempfile::tempdir().unwrap()).await
     }
 
     async fn new(url: String, data: Data, folder: tempfile::TempDir) -> Self {
@@ -106,24 +119,129 @@ impl World {
         sql.replace('{', prefix).replace('}', "")
     }
 
-    /// Every job that exists, with its state.
-    pub async fn all_jobs(&self) -> BTreeMap<JobId, JobState> {
-        let ids: Vec<String> = match &self.data {
+    /// The first column of a query, which is written for each store.
+    async fn texts(&self, sqlite: &str, postgres: &str) -> Vec<String> {
+        match &self.data {
             Data::File(file) => {
                 let connection = rusqlite::Connection::open(file).unwrap();
-                let mut statement = connection.prepare("SELECT hex(id) FROM punctual_jobs").unwrap();
+                connection.busy_timeout(Duration::from_secs(30)).unwrap();
+                let mut statement = connection.prepare(&self.tables(sqlite)).unwrap();
                 statement.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
             }
             Data::Database(database) => {
-                let rows = database.connect().await.query("SELECT id::text FROM punctual_internal.jobs", &[]).await;
+                let rows = database.connect().await.query(&self.tables(postgres), &[]).await;
                 rows.unwrap().iter().map(|row| row.get(0)).collect()
             }
-        };
+        }
+    }
+
+    /// Every job that exists, with its state.
+    pub async fn all_jobs(&self) -> BTreeMap<JobId, JobState> {
+        let ids = self.texts("SELECT hex(id) FROM {jobs}", "SELECT id::text FROM {jobs}").await;
         let mut states = BTreeMap::new();
         for id in ids.iter().map(|id| id.parse::<JobId>().unwrap()) {
             states.insert(id, self.store.job(id).await.unwrap().unwrap().state());
         }
         states
+    }
+
+    /// How every run ended, as the ledger has it.
+    pub async fn record(&self) -> Vec<String> {
+        self.texts(
+            "SELECT concat_ws(' ', hex(job_id), outcome, error_code, hex(node_id), finished_at, final) FROM {runs}
+             ORDER BY job_id",
+            "SELECT concat_ws(' ', job_id, outcome, error_code, node_id, finished_at, final) FROM {runs} ORDER BY job_id",
+        )
+        .await
+    }
+
+    /// Schedules that are due every second, each at a moment of its own.
+    pub async fn schedule_every_second(&self, count: u32) {
+        for n in 0..count {
+            let name = Name::new(format!("tick {n}")).unwrap();
+            let timing = TimingSpec::cron("@every 1s", "UTC");
+            self.store.create_schedule(ScheduleDefinition::new(name, timing, self.target())).await.unwrap();
+            tokio::time::sleep(Duration::from_secs(1) / count).await;
+        }
+    }
+
+    /// Enqueues jobs, one by one, for as long as there are not many waiting.
+    pub fn produce(&self) -> Producer {
+        let (store, target) = (Arc::clone(&self.store), self.target());
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let task = tokio::spawn(async move {
+            let mut acknowledged = Vec::new();
+            while !stopped.load(Ordering::SeqCst) {
+                match store.enqueue_jobs(vec![NewJob::new(target.clone())]).await {
+                    Ok(made) => acknowledged.extend(made),
+                    // Not acknowledged: it may be there or not.
+                    Err(StoreError::Unavailable(_) | StoreError::Full(_)) => {}
+                    Err(error) => panic!("{error}"),
+                }
+                tokio::time::sleep(Duration::from_millis(15)).await;
+                while store.queued_jobs("default", None, 30).await.is_ok_and(|waiting| waiting.len() >= 30) {
+                    tokio::time::sleep(Duration::from_millis(15)).await;
+                }
+            }
+            acknowledged
+        });
+        Producer { stop, task }
+    }
+
+    /// Waits until a number is as wanted.
+    pub async fn until(&self, sql: &str, wanted: impl Fn(i64) -> bool) {
+        while !wanted(self.number(sql).await) {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Ends all schedules, and waits until nothing is on its way any more.
+    pub async fn come_to_rest(&self) {
+        for schedule in self.store.schedules(None, 1000).await.unwrap() {
+            self.store.pause_schedule(schedule.id, None, None).await.unwrap();
+        }
+        let open = "SELECT (SELECT count(*) FROM {queue}) + (SELECT count(*) FROM {delayed})
+                         + (SELECT count(*) FROM {running})";
+        self.until(open, |open| open == 0).await;
+    }
+
+    /// What must hold once everything has come to rest, whatever happened before.
+    pub async fn check(&self, acknowledged: &[JobId]) {
+        let (states, effects) = (self.all_jobs().await, self.effects());
+        assert!(acknowledged.len() > 20, "only {} jobs were made", acknowledged.len());
+        assert!(acknowledged.iter().all(|id| states.contains_key(id)), "an acknowledged job is gone");
+        assert!(states.values().all(|state| state.is_terminal()));
+        let twice: Vec<_> = effects.iter().filter(|(_, count)| **count > 1).collect();
+        assert!(twice.is_empty(), "a job is executed at most once: {twice:?}");
+        for (id, state) in &states {
+            if *state == JobState::Completed {
+                assert!(effects.contains_key(id), "{id} is recorded as completed and had no effect");
+            }
+        }
+        // Every chain came to a good end: interruptions are not failures, so a retry followed each.
+        let ends = "SELECT count(*) FROM {runs} WHERE final AND outcome <> 'completed'";
+        assert_eq!(self.number(ends).await, 0);
+        self.check_slots().await;
+        self.check_file().await;
+    }
+
+    /// One job for each fired slot, none before its time, and the ledger and the jobs agree.
+    async fn check_slots(&self) {
+        let fired = self.number("SELECT count(*) FROM {slots} WHERE decision = 'fired'").await;
+        let made = self.number("SELECT count(*) FROM {jobs} WHERE slot_at IS NOT NULL AND retry_of IS NULL").await;
+        let apart = "SELECT count(*) FROM (SELECT DISTINCT schedule_id, slot_at FROM {jobs}
+                                           WHERE slot_at IS NOT NULL AND retry_of IS NULL) AS apart";
+        assert!(fired > 0);
+        assert_eq!((made, self.number(apart).await), (fired, fired));
+        assert_eq!(self.number("SELECT count(*) FROM {slots} WHERE decided_at < slot_at").await, 0, "none is early");
+    }
+
+    async fn check_file(&self) {
+        if matches!(self.data, Data::File(_)) {
+            let whole = "SELECT count(*) FROM pragma_integrity_check WHERE integrity_check = 'ok'";
+            assert_eq!(self.number(whole).await, 1, "the file is whole");
+        }
     }
 
     /// Whether nobody is in the middle of a transaction: one that is stopped there holds its locks, and on SQLite the
@@ -141,5 +259,19 @@ impl World {
                 self.number(open).await == 0
             }
         }
+    }
+}
+
+/// Somebody who enqueues jobs until he is told to stop.
+pub struct Producer {
+    stop: Arc<AtomicBool>,
+    task: JoinHandle<Vec<JobId>>,
+}
+
+impl Producer {
+    /// What was acknowledged.
+    pub async fn stop(self) -> Vec<JobId> {
+        self.stop.store(true, Ordering::SeqCst);
+        self.task.await.unwrap()
     }
 }
