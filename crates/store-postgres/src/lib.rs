@@ -68,6 +68,7 @@ pub struct PostgresOptions {
     /// An address that leads to the database itself and not to a pooler, for heartbeats and wake-ups.
     pub direct_url: Option<String>,
     /// Whether the address leads to a pooler in transaction mode, such as pgbouncer: no statement gets a name then.
+    /// The address can say so itself: `postgres://…?pooler=transaction`.
     pub pooler: bool,
     /// Whether other nodes are told when there is something to do, once for each verb, and whether this one listens.
     /// It costs a lock of the whole database at every commit that tells.
@@ -137,8 +138,8 @@ impl PostgresStore {
         }
         let address = Address::parse(url)?;
         let direct = options.direct_url.as_deref().map_or_else(|| Ok(address.clone()), Address::parse)?;
-        let named = !options.pooler;
-        let pulse_named = named || options.direct_url.is_some();
+        let named = !(options.pooler || address.pooler);
+        let pulse_named = if options.direct_url.is_some() { !direct.pooler } else { named };
         let pool = pool(&address, options.pool_size.max(1), named)?;
         let pulse = self::pool(&direct, 1, pulse_named)?;
         let shared = Arc::new_cyclic(|itself| Shared {

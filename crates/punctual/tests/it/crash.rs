@@ -184,7 +184,7 @@ async fn stop_and_go_on(world: &World) -> usize {
     let jobs: Vec<_> = (0..40).map(|_| NewJob::new(world.target())).collect();
     let made: BTreeSet<_> = world.store.enqueue_jobs(jobs).await.unwrap().into_iter().collect();
     let mut ear = Ear::new();
-    let sleeper = Worker::start_as(&world.url, &Setup { lease: "60s", ..Setup::default() }, &ear);
+    let sleeper = Worker::start_as(&world.url, &Setup { lease: "60s", heartbeat: "10s", ..Setup::default() }, &ear);
     let lost = "SELECT count(*) FROM {runs} WHERE error_code = 'node_lost'";
     let before = world.number(lost).await;
     let held = stop_between_two_writes(world, &sleeper).await;

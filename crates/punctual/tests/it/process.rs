@@ -1,6 +1,7 @@
 //! Real worker processes: started, listened to, stopped, killed.
 
 use crate::world::World;
+use jiff::Timestamp;
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -107,10 +108,12 @@ impl Worker {
         let (tell, kept) = (ear.tell.clone(), Arc::clone(&last_words));
         std::thread::spawn(move || {
             for line in stderr.lines().map_while(Result::ok) {
-                let said = Said::understand(line);
-                if let Said::Other(line) = &said {
-                    kept.lock().unwrap_or_else(PoisonError::into_inner).push(line.clone());
+                let said = Said::understand(line.clone());
+                let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+                if kept.is_empty() || matches!(said, Said::Other(_)) {
+                    kept.push(line);
                 }
+                drop(kept);
                 let _nobody_listens = tell.send((pid, said));
             }
             let _nobody_listens = tell.send((pid, Said::Gone));
@@ -131,6 +134,11 @@ impl Worker {
 
     pub fn pid(&self) -> u32 {
         self.child.id()
+    }
+
+    /// What its own clock showed when it said something first.
+    pub fn clock_showed(&self) -> Timestamp {
+        self.said().first().and_then(|line| line.split(' ').next()?.parse().ok()).expect("a line begins with its time")
     }
 
     /// What it said besides its steps.

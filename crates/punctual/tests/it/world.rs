@@ -1,5 +1,6 @@
 //! A store that real processes share, on SQLite or PostgreSQL, and a file in which every command says that it ran.
 
+use jiff::Timestamp;
 use punctual_core::id::JobId;
 use punctual_core::job::{JobState, NewJob};
 use punctual_core::name::Name;
@@ -9,7 +10,7 @@ use punctual_core::target::{Command, Target};
 use punctual_core::timing::TimingSpec;
 use punctual_testkit::postgres::Database;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -78,9 +79,35 @@ impl World {
         Self { store, url, data, effects: folder.path().join("effects"), _folder: folder }
     }
 
+    /// The file, on SQLite.
+    pub fn file(&self) -> &Path {
+        match &self.data {
+            Data::File(file) => file,
+            Data::Database(_) => panic!("this world has no file"),
+        }
+    }
+
+    /// The database, on PostgreSQL.
+    pub fn database(&self) -> &Database {
+        match &self.data {
+            Data::File(_) => panic!("this world has no database"),
+            Data::Database(database) => database,
+        }
+    }
+
+    /// How many connections stores have; on SQLite nobody counts them.
+    pub async fn connections(&self) -> i64 {
+        let all = "SELECT count(*) FROM pg_stat_activity
+                   WHERE datname = current_database() AND application_name = 'punctual'";
+        if matches!(self.data, Data::File(_)) { 0 } else { self.number(all).await }
+    }
+
     /// A command that takes a moment, and leaves one line in the end: appended in one write, so lines never mix.
     pub fn target(&self) -> Target {
-        let script = "sleep 0.02; echo \"$PUNCTUAL_JOB_ID\" >> \"$EFFECTS\"";
+        self.script("sleep 0.02; echo \"$PUNCTUAL_JOB_ID\" >> \"$EFFECTS\"")
+    }
+
+    fn script(&self, script: &str) -> Target {
         Target::Command(Command {
             argv: ["sh", "-c", script].map(str::to_owned).to_vec(),
             env: BTreeMap::from([("EFFECTS".to_owned(), self.effects.display().to_string())]),
@@ -88,11 +115,28 @@ impl World {
         })
     }
 
+    /// The same with more in its line: the slot, and the time by a clock that is right, in nanoseconds.
+    pub fn timed_target(&self) -> Target {
+        let script = "echo \"$PUNCTUAL_JOB_ID $PUNCTUAL_SLOT $(date -u +%s%N)\" >> \"$EFFECTS\"";
+        self.script(script)
+    }
+
+    /// When the job of each slot was run.
+    pub fn starts(&self) -> Vec<(Timestamp, Timestamp)> {
+        let lines = std::fs::read_to_string(&self.effects).unwrap_or_default();
+        let times = lines.lines().filter_map(|line| {
+            let [_, slot, at] = line.split(' ').collect::<Vec<_>>().try_into().ok()?;
+            Some((slot.parse().ok()?, Timestamp::from_nanosecond(at.parse().ok()?).ok()?))
+        });
+        times.collect()
+    }
+
     /// How often each job had its effect.
     pub fn effects(&self) -> BTreeMap<JobId, usize> {
         let mut counts = BTreeMap::new();
         for line in std::fs::read_to_string(&self.effects).unwrap_or_default().lines() {
-            *counts.entry(line.parse().unwrap()).or_default() += 1;
+            let id = line.split(' ').next().unwrap();
+            *counts.entry(id.parse().unwrap()).or_default() += 1;
         }
         counts
     }
@@ -107,6 +151,20 @@ impl World {
             }
             Data::Database(database) => {
                 database.connect().await.query_one(&self.tables(sql), &[]).await.unwrap().get(0)
+            }
+        }
+    }
+
+    /// Changes something behind the store's back.
+    pub async fn execute(&self, sqlite: &str, postgres: &str) {
+        match &self.data {
+            Data::File(file) => {
+                let connection = rusqlite::Connection::open(file).unwrap();
+                connection.busy_timeout(Duration::from_secs(30)).unwrap();
+                connection.execute(&self.tables(sqlite), []).unwrap();
+            }
+            Data::Database(database) => {
+                database.connect().await.execute(&self.tables(postgres), &[]).await.unwrap();
             }
         }
     }
@@ -157,10 +215,14 @@ impl World {
 
     /// Schedules that are due every second, each at a moment of its own.
     pub async fn schedule_every_second(&self, count: u32) {
+        self.schedule_every_second_with(count, self.target()).await;
+    }
+
+    pub async fn schedule_every_second_with(&self, count: u32, target: Target) {
         for n in 0..count {
             let name = Name::new(format!("tick {n}")).unwrap();
             let timing = TimingSpec::cron("@every 1s", "UTC");
-            self.store.create_schedule(ScheduleDefinition::new(name, timing, self.target())).await.unwrap();
+            self.store.create_schedule(ScheduleDefinition::new(name, timing, target.clone())).await.unwrap();
             tokio::time::sleep(Duration::from_secs(1) / count).await;
         }
     }
@@ -201,9 +263,14 @@ impl World {
         for schedule in self.store.schedules(None, 1000).await.unwrap() {
             self.store.pause_schedule(schedule.id, None, None).await.unwrap();
         }
+        self.until_open(0).await;
+    }
+
+    /// Waits until only so many jobs are waiting or running.
+    pub async fn until_open(&self, jobs: i64) {
         let open = "SELECT (SELECT count(*) FROM {queue}) + (SELECT count(*) FROM {delayed})
                          + (SELECT count(*) FROM {running})";
-        self.until(open, |open| open == 0).await;
+        self.until(open, |open| open == jobs).await;
     }
 
     /// What must hold once everything has come to rest, whatever happened before.
