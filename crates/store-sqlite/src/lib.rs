@@ -23,7 +23,7 @@ mod writer;
 use crate::error::store_error;
 use crate::reader::Readers;
 use crate::tx::Tx;
-use crate::writer::Writer;
+use crate::writer::{Log, Writer};
 use jiff::Timestamp;
 use punctual_core::id::IdSource;
 use punctual_core::invalid::Invalid;
@@ -130,7 +130,7 @@ impl SqliteStore {
             path: path.to_owned(),
             clock: options.clock,
             ids: Arc::new(Mutex::new(IdSource::from_random(Uuid::new_v4().as_u64_pair().0))),
-            writer: Writer::start(writer).map_err(no_thread)?,
+            writer: Writer::start(writer, Log::of(path)).map_err(no_thread)?,
             readers: Readers::start(readers).map_err(no_thread)?,
             commits,
             changed: watch::Sender::new(()),

@@ -10,9 +10,22 @@ use crate::error::store_error;
 use punctual_core::store::{StoreError, StoreResult};
 use rusqlite::Connection;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
+
+/// Above this the log is emptied by force. It stays far below by itself as long as readers pause now and then; when
+/// there is never a moment without one, it is never begun anew, and grows by all that is written.
+const LOG_LARGE_BYTES: u64 = 16 << 20;
+
+/// How long the writer waits for readers that still need the log before it gives up for now.
+const READERS_PATIENCE: Duration = Duration::from_millis(100);
+
+/// When it tries again: after this time, or when so much more was written, so that a reader that stands still costs
+/// the writer little.
+const LOG_TRIED_AGAIN: (Duration, u64) = (Duration::from_secs(1), 8 << 20);
 
 /// The most calls that share one commit; more would make the first of them wait for the last.
 const GROUP_MAX: usize = 256;
@@ -25,8 +38,8 @@ pub(crate) struct Writer {
 
 /// A call on its way: done inside the group's transaction, answered after its commit.
 trait Work: Send {
-    /// Does the work; false when its changes must be undone.
-    fn run(&mut self, connection: &Connection) -> bool;
+    /// Does the work; an error means that its changes must be undone.
+    fn run(&mut self, connection: &Connection) -> Result<(), StoreError>;
     /// Answers the caller. An error of the whole group replaces the call's own result.
     fn settle(self: Box<Self>, group: Result<(), StoreError>);
 }
@@ -42,12 +55,12 @@ where
     T: Send,
     F: FnOnce(&Connection) -> StoreResult<T> + Send,
 {
-    fn run(&mut self, connection: &Connection) -> bool {
-        let Some(work) = self.work.take() else { return false };
+    fn run(&mut self, connection: &Connection) -> Result<(), StoreError> {
+        let Some(work) = self.work.take() else { return Ok(()) };
         // A panic is a fault of ours; it must not take the thread, and with it everybody else, along.
         let result = catch_unwind(AssertUnwindSafe(|| work(connection)))
             .unwrap_or_else(|_| Err(StoreError::Internal("a write panicked".to_owned())));
-        let fine = result.is_ok();
+        let fine = result.as_ref().map(|_| ()).map_err(Clone::clone);
         self.result = Some(result);
         fine
     }
@@ -65,10 +78,10 @@ where
 
 impl Writer {
     /// Starts the thread. It ends when the last handle is dropped, after the work that was handed in.
-    pub(crate) fn start(connection: Connection) -> std::io::Result<Self> {
+    pub(crate) fn start(connection: Connection, mut log: Log) -> std::io::Result<Self> {
         let (sender, receiver) = channel();
         let name = "punctual-writer".to_owned();
-        let thread = std::thread::Builder::new().name(name).spawn(move || serve(&connection, &receiver))?;
+        let thread = std::thread::Builder::new().name(name).spawn(move || serve(&connection, &receiver, &mut log))?;
         Ok(Self { thread: Arc::new(Crew::new(sender, vec![thread])) })
     }
 
@@ -89,9 +102,43 @@ fn stopped() -> StoreError {
     StoreError::Unavailable("the store is closed".to_owned())
 }
 
-fn serve(connection: &Connection, receiver: &Receiver<Box<dyn Work>>) {
+fn serve(connection: &Connection, receiver: &Receiver<Box<dyn Work>>, log: &mut Log) {
     while let Ok(first) = receiver.recv() {
         commit_group(connection, first, receiver);
+        log.keep_small(connection);
+    }
+}
+
+/// The write-ahead log beside the file.
+#[derive(Debug)]
+pub(crate) struct Log {
+    path: PathBuf,
+    /// When readers were in the way, and how large it was then.
+    tried: Option<(Instant, u64)>,
+}
+
+impl Log {
+    pub(crate) fn of(file: &std::path::Path) -> Self {
+        let mut path = file.as_os_str().to_owned();
+        path.push("-wal");
+        Self { path: path.into(), tried: None }
+    }
+
+    /// Empties the log when it has become large, unless readers that need it are in the way: then later.
+    fn keep_small(&mut self, connection: &Connection) {
+        let bytes = std::fs::metadata(&self.path).map_or(0, |log| log.len());
+        let (pause, growth) = LOG_TRIED_AGAIN;
+        let too_early = self.tried.is_some_and(|(at, size)| at.elapsed() < pause && bytes < size + growth);
+        if bytes < LOG_LARGE_BYTES || too_early {
+            return;
+        }
+        let emptied = connection.busy_timeout(READERS_PATIENCE).and_then(|()| {
+            connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0))
+        });
+        self.tried = (!matches!(emptied, Ok(0))).then(|| (Instant::now(), bytes));
+        if let Err(error) = connection.busy_timeout(crate::BUSY_TIMEOUT) {
+            tracing::warn!("failed to set the writer's patience: {error}");
+        }
     }
 }
 
@@ -124,10 +171,10 @@ fn commit_group(connection: &Connection, first: Box<dyn Work>, receiver: &Receiv
 /// Runs one call so that its failure undoes itself alone. An error here is one of the whole group.
 fn run_in_savepoint(connection: &Connection, work: &mut dyn Work) -> Result<(), StoreError> {
     connection.prepare_cached("SAVEPOINT call").and_then(|mut s| s.execute([])).map_err(store_error)?;
-    if !work.run(connection) {
-        // SQLite ends the whole transaction by itself on some errors (no room, no memory).
+    if let Err(error) = work.run(connection) {
+        // SQLite ends the whole transaction by itself on some errors (no room, no memory): then all are told why.
         if connection.is_autocommit() {
-            return Err(StoreError::Unavailable("the transaction was rolled back by the database".to_owned()));
+            return Err(error);
         }
         connection.execute_batch("ROLLBACK TO call").map_err(store_error)?;
     }

@@ -57,7 +57,7 @@ async fn d02_nodes_whose_clocks_are_wrong_fire_nothing_early_and_nothing_twice()
     }
     let busy = "SELECT count(*) FROM (SELECT node_id FROM {runs} GROUP BY node_id HAVING count(*) >= 5) AS busy";
     world.until(busy, |nodes| nodes == 4).await;
-    let firing = "SELECT count(DISTINCT node) FROM {slots} WHERE decision = 'fired'";
+    let firing = "SELECT count(DISTINCT node_id) FROM {slots} WHERE decision = 'fired'";
     world.until(firing, |nodes| nodes >= 2).await;
     let acknowledged = producer.stop().await;
     world.come_to_rest().await;

@@ -12,12 +12,12 @@ use std::sync::Arc;
 const TEST: &str = "disk::c12_a_full_disk_is_told_and_goes_on_by_itself_when_there_is_room";
 
 /// Enqueues large jobs until there is no room left, several times in a row; says which were acknowledged.
-async fn fill(world: &World) -> Vec<JobId> {
-    let callers: Vec<_> = (0..8)
+async fn fill(world: &World, callers: usize, bytes: usize) -> Vec<JobId> {
+    let callers: Vec<_> = (0..callers)
         .map(|_| {
             let (store, target) = (Arc::clone(&world.store), world.target());
             tokio::spawn(async move {
-                let input = Json::from_value("input", &"x".repeat(8 * 1024)).unwrap();
+                let input = Json::from_value("input", &"x".repeat(bytes)).unwrap();
                 let (mut acknowledged, mut refused) = (Vec::new(), 0);
                 while refused < 5 {
                     let job = NewJob { input: input.clone(), ..NewJob::new(target.clone()) };
@@ -49,7 +49,9 @@ async fn c12_a_full_disk_is_told_and_goes_on_by_itself_when_there_is_room() {
     let mut ear = Ear::new();
     let mut worker = Worker::start(&world, &ear);
     world.until("SELECT count(*) FROM {runs}", |runs| runs > 5).await;
-    let acknowledged = fill(&world).await;
+    let mut acknowledged = fill(&world, 8, 8 * 1024).await;
+    // So much at once that the disk is full in the middle of a transaction and not only at its end.
+    acknowledged.extend(fill(&world, 100, 60 * 1024).await);
     // The worker cannot write either: it says so, stops its work, and waits for room.
     loop {
         match ear.next().await.1 {

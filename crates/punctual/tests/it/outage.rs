@@ -3,7 +3,7 @@
 use crate::process::{Ear, Said, Worker};
 use crate::world::World;
 use punctual_testkit::postgres::{Database, PrivateServer};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 const COMPLETED: &str = "SELECT count(*) FROM {runs} WHERE outcome = 'completed'";
 
@@ -52,9 +52,16 @@ async fn c09_a_server_that_stops_and_comes_back_again_and_again_costs_nothing() 
     world.check(&acknowledged).await;
 }
 
+/// A process of the server, if it can be asked; another one shows that the server has begun anew.
+async fn checkpointer(world: &World) -> Option<i32> {
+    let client = world.database().try_connect().await?;
+    let find = "SELECT pid FROM pg_stat_activity WHERE backend_type = 'checkpointer'";
+    client.query_opt(find, &[]).await.ok()?.map(|row| row.get(0))
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c09_connections_that_are_ended_one_by_one_end_no_worker() {
-    let server = PrivateServer::start(false);
+    let server = PrivateServer::start(true);
     let world = World::on_database(Database::empty_on(&server).await).await;
     world.schedule_every_second(3).await;
     let producer = world.produce();
@@ -68,8 +75,11 @@ async fn c09_connections_that_are_ended_one_by_one_end_no_worker() {
     }
     // By force, after which the server ends all others as well, because that one may have left a mess.
     let pid = world.number(&format!("SELECT pid::bigint FROM ({one}) AS one")).await;
+    let before = checkpointer(&world).await;
     assert!(std::process::Command::new("kill").args(["-9", &pid.to_string()]).status().unwrap().success());
-    while world.store.now().await.is_err() {}
+    while checkpointer(&world).await.is_none_or(|now| Some(now) == before) {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
     until_more_completed(&world, 20).await;
     assert!(!worker.has_ended(), "{:?}", worker.said());
     let acknowledged = producer.stop().await;

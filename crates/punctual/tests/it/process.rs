@@ -138,7 +138,13 @@ impl Worker {
 
     /// What its own clock showed when it said something first.
     pub fn clock_showed(&self) -> Timestamp {
-        self.said().first().and_then(|line| line.split(' ').next()?.parse().ok()).expect("a line begins with its time")
+        let line = loop {
+            match self.said().into_iter().next() {
+                Some(line) => break line,
+                None => std::thread::yield_now(),
+            }
+        };
+        line.split(' ').next().and_then(|time| time.parse().ok()).expect("a line begins with its time")
     }
 
     /// What it said besides its steps.

@@ -13,8 +13,8 @@ use std::time::Duration;
 /// Names the file that this process is to read, when a test has started it for that.
 const READER: &str = "PUNCTUAL_TEST_READER";
 
-/// What the log of the file may come to.
-const LOG_MAX_BYTES: u64 = 64 << 20;
+/// What the log of the file may come to: it is emptied above 16 MB, and one write may be large.
+const LOG_MAX_BYTES: u64 = 32 << 20;
 
 /// Another process that reads the file.
 struct Reader(Child);
@@ -99,16 +99,17 @@ async fn c01_a_stopped_reader_locks_nobody_out_and_what_it_cost_is_given_back() 
     stop_inside_a_read(&world, &reader).await;
     // A snapshot that is open keeps the log from being used anew: it grows by what is written, and by nothing else.
     let producer = world.produce();
-    write_megabytes(&world, 80).await;
+    write_megabytes(&world, 40).await;
     let runs = world.number("SELECT count(*) FROM {runs}").await;
     world.until("SELECT count(*) FROM {runs}", |now| now > runs + 20).await;
     let pinned = log_bytes(&world);
     assert!(pinned > LOG_MAX_BYTES, "the reader was not stopped inside a read: {pinned} bytes");
     drop(reader);
-    write_megabytes(&world, 2).await;
-    let after = log_bytes(&world);
-    assert!(after <= LOG_MAX_BYTES, "the log is still {after} bytes");
-    eprintln!("the log had {} MB, and has {} MB", pinned >> 20, after >> 20);
+    // The producer and the worker go on writing, and one of them empties the log.
+    while log_bytes(&world) > LOG_MAX_BYTES {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    eprintln!("the log had {} MB, and has {} MB", pinned >> 20, log_bytes(&world) >> 20);
     let acknowledged = producer.stop().await;
     for schedule in world.store.schedules(None, 10).await.unwrap() {
         world.store.pause_schedule(schedule.id, None, None).await.unwrap();

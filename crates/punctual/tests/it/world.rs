@@ -40,6 +40,28 @@ macro_rules! on_both_stores {
 
 pub(crate) use on_both_stores;
 
+/// A table of one's own takes a copy of a row, whatever columns it has.
+const COPY_ON_SQLITE: &str = "
+    CREATE TEMP TABLE numbers AS WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < COPIES)
+      SELECT n, randomblob(16) AS id FROM n;
+    CREATE TEMP TABLE s AS SELECT t.*, numbers.n AS number, numbers.id AS copy FROM {schedules} AS t, numbers;
+    UPDATE s SET id = copy, name = name || ' ' || number;
+    ALTER TABLE s DROP COLUMN number; ALTER TABLE s DROP COLUMN copy;
+    CREATE TEMP TABLE t AS SELECT t.*, numbers.id AS copy FROM {schedule_state} AS t, numbers;
+    UPDATE t SET schedule_id = copy;
+    ALTER TABLE t DROP COLUMN copy;
+    BEGIN IMMEDIATE;
+    INSERT INTO {schedules} SELECT * FROM s;
+    INSERT INTO {schedule_state} SELECT * FROM t;
+    COMMIT";
+
+const COPY_ON_POSTGRES: &str = "
+    CREATE TEMP TABLE numbers AS SELECT n, gen_random_uuid() AS id FROM generate_series(1, COPIES) AS n;
+    INSERT INTO {schedules} SELECT copy.* FROM {schedules} AS s, numbers AS n,
+      LATERAL jsonb_populate_record(s, jsonb_build_object('id', n.id, 'name', s.name || ' ' || n.n)) AS copy;
+    INSERT INTO {schedule_state} SELECT copy.* FROM {schedule_state} AS t, numbers AS n,
+      LATERAL jsonb_populate_record(t, jsonb_build_object('schedule_id', n.id)) AS copy";
+
 /// The data, as somebody sees it who goes round the store.
 enum Data {
     File(PathBuf),
@@ -165,6 +187,22 @@ impl World {
             }
             Data::Database(database) => {
                 database.connect().await.execute(&self.tables(postgres), &[]).await.unwrap();
+            }
+        }
+    }
+
+    /// Copies the one schedule there is, with its state, under other names.
+    pub async fn copy_schedules(&self, copies: usize) {
+        match &self.data {
+            Data::File(file) => {
+                let connection = rusqlite::Connection::open(file).unwrap();
+                connection.busy_timeout(Duration::from_secs(30)).unwrap();
+                let script = COPY_ON_SQLITE.replace("COPIES", &copies.to_string());
+                connection.execute_batch(&self.tables(&script)).unwrap();
+            }
+            Data::Database(database) => {
+                let script = COPY_ON_POSTGRES.replace("COPIES", &copies.to_string());
+                database.connect().await.batch_execute(&self.tables(&script)).await.unwrap();
             }
         }
     }

@@ -66,6 +66,13 @@ impl Database {
         &self.name
     }
 
+    /// A connection of one's own, if the server can be reached.
+    pub async fn try_connect(&self) -> Option<Client> {
+        let (client, connection) = tokio_postgres::connect(&self.url(), NoTls).await.ok()?;
+        tokio::spawn(connection);
+        Some(client)
+    }
+
     /// A connection of one's own.
     pub async fn connect(&self) -> Client {
         connect(&self.url()).await
