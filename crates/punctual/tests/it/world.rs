@@ -329,6 +329,7 @@ impl World {
         assert_eq!(self.number(ends).await, 0);
         self.check_slots().await;
         self.check_file().await;
+        assert_eq!(self.store.run_checks(100).await.unwrap(), [], "every invariant holds");
     }
 
     /// One job for each fired slot, none before its time, and the ledger and the jobs agree.
