@@ -43,7 +43,7 @@ async fn c12_a_full_disk_is_told_and_goes_on_by_itself_when_there_is_room() {
     if !as_root(TEST) {
         return;
     }
-    let disk = SmallDisk::new(3 * 1024);
+    let disk = SmallDisk::with_room_for(3);
     let world = World::on_file(disk.path().join("full.db")).await;
     world.schedule_every_second(3).await;
     let mut ear = Ear::new();
@@ -63,7 +63,7 @@ async fn c12_a_full_disk_is_told_and_goes_on_by_itself_when_there_is_room() {
     for id in &acknowledged {
         assert!(world.store.job(*id).await.unwrap().is_some(), "what was acknowledged can be read");
     }
-    disk.grow(64 * 1024);
+    disk.make_room();
     world.come_to_rest().await;
     assert!(!worker.has_ended(), "nobody needs to start it again");
     world.check(&acknowledged).await;

@@ -1,21 +1,30 @@
-//! A disk so small that a test can fill it, and that can be made larger.
+//! A disk so small that a test can fill it, and on which room can be made.
 
 use std::path::Path;
 use std::process::Command;
 use tempfile::TempDir;
 
-/// A file system in memory of a size of one's own; it goes away with this.
+/// How large it is in all; most of it is taken at first.
+const MEGABYTES: usize = 64;
+
+/// A file system in memory of a size of its own; it goes away with this.
 #[derive(Debug)]
 pub struct SmallDisk {
     folder: TempDir,
 }
 
 impl SmallDisk {
-    /// Mounts one, which takes root: see [`as_root`].
-    pub fn new(kilobytes: u32) -> Self {
+    /// Mounts one with so much room, which takes root: see [`as_root`].
+    pub fn with_room_for(megabytes: usize) -> Self {
         let folder = tempfile::tempdir().expect("a folder can be made");
-        mount(&["-t", "tmpfs", "-o", &format!("size={kilobytes}k"), "tmpfs"], folder.path());
-        Self { folder }
+        let size = format!("size={MEGABYTES}m");
+        let mount = Command::new("mount").args(["-t", "tmpfs", "-o", &size, "tmpfs"]).arg(folder.path()).output();
+        let mount = mount.expect("mount can be run");
+        assert!(mount.status.success(), "mount failed: {}", String::from_utf8_lossy(&mount.stderr));
+        let disk = Self { folder };
+        let ballast = vec![0; MEGABYTES.saturating_sub(megabytes) << 20];
+        std::fs::write(disk.ballast(), ballast).expect("most of it can be taken");
+        disk
     }
 
     /// Where it is.
@@ -23,9 +32,13 @@ impl SmallDisk {
         self.folder.path()
     }
 
-    /// Makes it larger.
-    pub fn grow(&self, kilobytes: u32) {
-        mount(&["-o", &format!("remount,size={kilobytes}k")], self.folder.path());
+    /// Makes room.
+    pub fn make_room(&self) {
+        std::fs::remove_file(self.ballast()).expect("room can be made, once");
+    }
+
+    fn ballast(&self) -> std::path::PathBuf {
+        self.folder.path().join("ballast")
     }
 }
 
@@ -34,11 +47,6 @@ impl Drop for SmallDisk {
         // Lazily: a process that still has a file open there must not keep the folder from going away.
         let _gone_already = Command::new("umount").arg("--lazy").arg(self.folder.path()).status();
     }
-}
-
-fn mount(words: &[&str], folder: &Path) {
-    let done = Command::new("mount").args(words).arg(folder).output().expect("mount can be run");
-    assert!(done.status.success(), "mount failed: {}", String::from_utf8_lossy(&done.stderr));
 }
 
 /// Whether this is root. If it is not, the named test is run again as the root of a namespace of its own, where anybody
