@@ -67,7 +67,8 @@ async fn fill<S: Store + 'static>(store: &Arc<S>, schedules: usize) -> Outcome<(
 
 /// A process of its own, so that nothing but the node is counted.
 async fn watch(title: &str, url: &str, schedules: usize) -> Outcome<()> {
-    let mut child = Node(Command::new(std::env::current_exe()?).args(["idle-node", url]).stdout(Stdio::piped()).spawn()?);
+    let mut child =
+        Node(Command::new(std::env::current_exe()?).args(["idle-node", url]).stdout(Stdio::piped()).spawn()?);
     let stdout = child.0.stdout.take().ok_or("the node has no output")?;
     let mut line = String::new();
     std::io::BufReader::new(stdout).read_line(&mut line)?;

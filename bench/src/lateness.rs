@@ -107,7 +107,9 @@ async fn fires(store: &dyn Store, starts: &mut UnboundedReceiver<Start>) -> Outc
     for id in made {
         store.pause_schedule(id, None, None).await?;
         let slots = store.slots(id, None, FIRES).await?;
-        decided.extend(slots.iter().filter(|row| row.job_id.is_some()).map(|row| row.decided_at.duration_since(row.slot_at)));
+        decided.extend(
+            slots.iter().filter(|row| row.job_id.is_some()).map(|row| row.decided_at.duration_since(row.slot_at)),
+        );
     }
     print("  from the slot to its decision", decided, "p99 under 20");
     print("  from the slot to the start of its job", waits, "p99 under 20");

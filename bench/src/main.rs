@@ -11,7 +11,8 @@ mod sqlite;
 
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: punctual-bench cron | sqlite | postgres | growth [RUNS SCHEDULES] | lateness | idle [SCHEDULES]";
+const USAGE: &str =
+    "usage: punctual-bench cron | sqlite | postgres | growth [RUNS SCHEDULES] | lateness | idle [SCHEDULES]";
 
 fn main() -> ExitCode {
     match std::env::args().nth(1).as_deref() {

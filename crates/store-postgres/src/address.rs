@@ -36,9 +36,11 @@ impl Address {
             match pair.split_once('=') {
                 Some(("sslmode", "verify-ca")) => trust = Trust::Authority,
                 Some(("sslmode", "verify-full")) => trust = Trust::Host,
-                Some(("sslrootcert", "system")) | Some(("pooler", "none")) => {}
+                Some(("sslrootcert", "system")) => {}
                 Some(("pooler", "transaction")) => pooler = true,
-                Some(("pooler", _)) => return Err(refused("has a pooler of no known kind".to_owned()).remedy("use pooler=transaction")),
+                Some(("pooler", _)) => {
+                    return Err(refused("has a pooler of no known kind".to_owned()).remedy("use pooler=transaction"));
+                }
                 Some(("sslrootcert", path)) => root_cert = Some(PathBuf::from(unescaped(path))),
                 _ => kept.push(pair),
             }

@@ -38,9 +38,9 @@ impl Log {
         if bytes < LOG_LARGE_BYTES || too_early {
             return;
         }
-        let emptied = connection.busy_timeout(READERS_PATIENCE).and_then(|()| {
-            connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0))
-        });
+        let emptied = connection
+            .busy_timeout(READERS_PATIENCE)
+            .and_then(|()| connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0)));
         self.tried = (!matches!(emptied, Ok(0))).then(|| (Instant::now(), bytes));
         if let Err(error) = connection.busy_timeout(crate::BUSY_TIMEOUT) {
             tracing::warn!("failed to set the writer's patience: {error}");

@@ -27,9 +27,8 @@ pub enum Said {
 
 impl Said {
     fn understand(line: String) -> Self {
-        let number = |name: &str| -> Option<usize> {
-            line.split_once(&format!(" {name}="))?.1.split(' ').next()?.parse().ok()
-        };
+        let number =
+            |name: &str| -> Option<usize> { line.split_once(&format!(" {name}="))?.1.split(' ').next()?.parse().ok() };
         let phase = line.split_once("phase=\"").and_then(|(_, rest)| rest.strip_suffix('"')).map(str::to_owned);
         match phase {
             Some(phase) if line.contains(" begins ") => Self::Begins(phase),

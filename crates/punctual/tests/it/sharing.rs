@@ -126,9 +126,8 @@ async fn stop_inside_a_read(world: &World, reader: &Reader) {
         reader.signal("-STOP");
         write_megabytes(world, 1).await;
         let connection = rusqlite::Connection::open(world.file()).unwrap();
-        let (logged, moved): (i64, i64) = connection
-            .query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| Ok((row.get(1)?, row.get(2)?)))
-            .unwrap();
+        let (logged, moved): (i64, i64) =
+            connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| Ok((row.get(1)?, row.get(2)?))).unwrap();
         if moved < logged {
             return;
         }

@@ -42,12 +42,8 @@ impl Line {
         let (database, clock) = (fresh_database().await, Arc::new(VirtualClock::new()));
         let proxy = CutProxy::start(database.server().to_owned()).await;
         // Wake-ups go another way, so that the one connection is the only one on the line.
-        let through = PostgresOptions {
-            pool_size: 1,
-            notify,
-            direct_url: Some(database.url()),
-            ..options(clock.clone())
-        };
+        let through =
+            PostgresOptions { pool_size: 1, notify, direct_url: Some(database.url()), ..options(clock.clone()) };
         let cut = PostgresStore::connect(&database.url_through(proxy.address()), through).await.unwrap();
         let beside = PostgresStore::connect(&database.url(), options(clock.clone())).await.unwrap();
         let admin = database.connect().await;
