@@ -100,7 +100,7 @@ on_both_stores! {
             let events = node.leave().await;
             assert!(!events.contains(&NodeEvent::Fenced), "{events:?}");
         }
-        let starts = starts.lock().unwrap();
+        let starts = starts.lock().unwrap().clone();
         assert_eq!(starts.len(), SCHEDULES);
         assert!(starts.values().all(|times| *times == 1));
         assert_eq!(world.number("SELECT count(*) FROM {slots} WHERE decision = 'fired'").await, 10_000);
