@@ -5,6 +5,7 @@
 
 use crate::clock::Uptime;
 use crate::scribe::Scribe;
+use crate::phase::Phase;
 use crate::stop::StopHandle;
 use crate::work::{Executors, run_job};
 use punctual_core::execute::StopReason;
@@ -196,11 +197,17 @@ impl Desk {
         if reports.is_empty() {
             return Ok(Vec::new());
         }
-        match self.store.finish_runs_if_leased(self.lease, reports.to_vec()).await {
+        let _phase = Phase::enter("finish");
+        let results = match self.store.finish_runs_if_leased(self.lease, reports.to_vec()).await {
             // One report that cannot be stored must not hold up the others.
-            Err(StoreError::Internal(_) | StoreError::Invalid(_)) => self.report_one_by_one(reports).await,
-            results => results,
+            Err(StoreError::Internal(_) | StoreError::Invalid(_)) => self.report_one_by_one(reports).await?,
+            results => results?,
+        };
+        let refused = results.iter().filter(|result| matches!(result, FinishResult::LostLease)).count();
+        if refused > 0 {
+            tracing::warn!(refused, "reports came too late and were refused; the record stays as it is");
         }
+        Ok(results)
     }
 
     async fn report_one_by_one(&self, reports: &[FinishedRun]) -> StoreResult<Vec<FinishResult>> {
@@ -230,6 +237,7 @@ impl Desk {
             job_types: self.executors.job_types(),
             limit,
         };
+        let _phase = Phase::enter("claim");
         self.store.claim_jobs_if_leased(request).await
     }
 

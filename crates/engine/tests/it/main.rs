@@ -4,6 +4,7 @@ mod faulty;
 mod fire;
 mod http;
 mod node;
+mod strays;
 
 use jiff::{SignedDuration, Timestamp};
 use punctual_core::name::Name;

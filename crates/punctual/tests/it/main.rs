@@ -1,5 +1,6 @@
 //! The real binary, driven as a user would, and the crate as a program embeds it.
 
+mod clocks;
 mod crash;
 mod cron;
 mod demo;
@@ -7,4 +8,10 @@ mod embed;
 mod examples;
 mod join;
 mod rehearse;
+mod disk;
+mod herd;
+mod outage;
+mod pooler;
+mod process;
+mod sharing;
 mod world;
