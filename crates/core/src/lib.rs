@@ -40,6 +40,7 @@
 
 pub mod calendar;
 pub mod chain;
+pub mod checks;
 pub mod closing;
 pub mod cron;
 pub mod duration;

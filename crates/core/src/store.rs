@@ -6,6 +6,7 @@
 
 use crate::chain::Chains;
 use crate::closing::Again;
+use crate::checks::Checks;
 use crate::id::{ClaimId, JobId, LeaseId, NodeId, ReservationId, ScheduleId, TemplateId};
 use crate::invalid::Invalid;
 use crate::job::{Artifact, Job, JobState, JobView, NewJob, Run};
@@ -396,7 +397,7 @@ pub trait Changes: Send {
 
 /// A durable store: the only source of truth.
 #[async_trait]
-pub trait Store: Chains + Offers + Send + Sync {
+pub trait Store: Chains + Checks + Offers + Send + Sync {
     /// The store's own time, which decides what is due.
     async fn now(&self) -> StoreResult<Timestamp>;
 

@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
 use punctual_core::chain::Chains;
+use punctual_core::checks::{Checks, Finding};
 use punctual_core::id::{JobId, NodeId, ReservationId, ScheduleId};
 use punctual_core::job::{Artifact, JobView, NewJob};
 use punctual_core::json::Json;
@@ -95,6 +96,13 @@ impl Chains for FaultyStore {
 impl Offers for FaultyStore {
     async fn settle_offers(&self, limit: usize) -> StoreResult<OffersSettled> {
         self.reach()?.settle_offers(limit).await
+    }
+}
+
+#[async_trait]
+impl Checks for FaultyStore {
+    async fn run_checks(&self, limit: usize) -> StoreResult<Vec<Finding>> {
+        self.reach()?.run_checks(limit).await
     }
 }
 

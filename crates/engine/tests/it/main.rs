@@ -3,6 +3,7 @@
 mod faulty;
 mod fire;
 mod node;
+mod offers;
 
 use jiff::{SignedDuration, Timestamp};
 use punctual_core::name::Name;

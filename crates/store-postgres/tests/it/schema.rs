@@ -2,6 +2,7 @@
 
 use crate::harness::{Own, done, fresh_database, node, options};
 use jiff::SignedDuration;
+use punctual_core::offers::Offers;
 use punctual_core::store::{Clock, Retention, Store, StoreError};
 use punctual_store_postgres::{PostgresOptions, PostgresStore};
 use punctual_testkit::VirtualClock;
