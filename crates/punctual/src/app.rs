@@ -226,6 +226,16 @@ impl Punctual {
     }
 
     /// A handle of a job that was made before, here or elsewhere.
+    ///
+    /// ```
+    /// # punctual::testing::block_on(async {
+    /// # let test = punctual::testing::TestPunctual::new().await?;
+    /// let job = test.enqueue("digest", &7).send().await?;
+    /// let later = test.handle(job.id());
+    /// assert_eq!(later.view().await?.job.attempt, 1);
+    /// # Ok::<(), punctual::Error>(())
+    /// # }).unwrap();
+    /// ```
     pub fn handle(&self, id: JobId) -> JobHandle {
         JobHandle::new(self.clone(), id)
     }
@@ -264,6 +274,25 @@ impl Punctual {
     /// finish within the grace.
     ///
     /// May be called in as many processes as there are; they are all alike.
+    ///
+    /// ```
+    /// # punctual::testing::block_on(async {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let url = format!("sqlite:{}", folder.path().join("app.db").display());
+    /// use punctual::{Context, Punctual};
+    /// let punctual = Punctual::open(&url).await?;
+    /// let (done, is_done) = tokio::sync::watch::channel(false);
+    /// punctual.task("last", move |_: Context, (): ()| {
+    ///     let done = done.clone();
+    ///     async move { Ok(done.send_replace(true)) }
+    /// });
+    /// punctual.enqueue("last", &()).send().await?;
+    /// let mut stop = is_done.clone();
+    /// punctual.run_until(async move { drop(stop.wait_for(|done| *done).await) }).await?;
+    /// assert!(*is_done.borrow());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # }).unwrap();
+    /// ```
     pub async fn run_until(&self, shutdown: impl Future<Output = ()> + Send + 'static) -> Result<()> {
         let signals = Signals { gently: Box::pin(shutdown), now: Box::pin(std::future::pending()) };
         let tell = |event: NodeEvent| {
@@ -288,10 +317,20 @@ impl Punctual {
     }
 
     /// The store port, for what this handle has no words for.
+    ///
+    /// ```
+    /// # punctual::testing::block_on(async {
+    /// # let test = punctual::testing::TestPunctual::new().await?;
+    /// use punctual::Store;
+    /// test.store().set_queue_paused("mail", true).await?;
+    /// # Ok::<(), punctual::Error>(())
+    /// # }).unwrap();
+    /// ```
     pub fn store(&self) -> Arc<dyn Store> {
         Arc::clone(&self.shared.store)
     }
 
+    #[cfg(any(feature = "rusqlite", feature = "tokio-postgres", feature = "sqlx-postgres"))]
     pub(crate) fn backing(&self) -> &Backing {
         &self.shared.backing
     }

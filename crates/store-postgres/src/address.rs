@@ -16,13 +16,10 @@ pub(crate) struct Address {
     pub(crate) config: Config,
     pub(crate) trust: Trust,
     pub(crate) root_cert: Option<PathBuf>,
-    /// Whether it leads to a pooler in transaction mode.
-    pub(crate) pooler: bool,
 }
 
 impl Address {
-    /// Reads `postgres://user:password@host,host/database?sslmode=verify-full&target_session_attrs=read-write`, and
-    /// `pooler=transaction` for an address behind pgbouncer and its like.
+    /// Reads `postgres://user:password@host,host/database?sslmode=verify-full&target_session_attrs=read-write`.
     pub(crate) fn parse(url: &str) -> Result<Self, Invalid> {
         let refused = |problem: String| {
             Invalid::new("database", problem).remedy("use postgres://user:password@host:5432/database")
@@ -31,16 +28,12 @@ impl Address {
             return Err(refused("is not a postgres:// address".to_owned()));
         }
         let (base, query) = url.split_once('?').unwrap_or((url, ""));
-        let (mut trust, mut root_cert, mut pooler, mut kept) = (Trust::Anyone, None, false, Vec::new());
+        let (mut trust, mut root_cert, mut kept) = (Trust::Anyone, None, Vec::new());
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             match pair.split_once('=') {
                 Some(("sslmode", "verify-ca")) => trust = Trust::Authority,
                 Some(("sslmode", "verify-full")) => trust = Trust::Host,
                 Some(("sslrootcert", "system")) => {}
-                Some(("pooler", "transaction")) => pooler = true,
-                Some(("pooler", _)) => {
-                    return Err(refused("has a pooler of no known kind".to_owned()).remedy("use pooler=transaction"));
-                }
                 Some(("sslrootcert", path)) => root_cert = Some(PathBuf::from(unescaped(path))),
                 _ => kept.push(pair),
             }
@@ -61,7 +54,7 @@ impl Address {
         if config.get_connect_timeout().is_none() {
             config.connect_timeout(CONNECT_TIMEOUT);
         }
-        Ok(Self { config, trust, root_cert, pooler })
+        Ok(Self { config, trust, root_cert })
     }
 }
 
@@ -113,14 +106,6 @@ mod tests {
         assert_eq!(trust("sslmode=require&sslrootcert=%2Fca.pem"), (Trust::Authority, SslMode::Require));
         assert_eq!(trust("sslmode=verify-ca"), (Trust::Authority, SslMode::Require));
         assert_eq!(trust("sslmode=verify-full&sslrootcert=system"), (Trust::Host, SslMode::Require));
-    }
-
-    #[test]
-    fn a24_an_address_says_whether_a_pooler_stands_before_the_database() {
-        let pooler = |query: &str| Address::parse(&format!("postgres://h/db?{query}")).map(|address| address.pooler);
-        assert_eq!(pooler("sslmode=disable&pooler=transaction"), Ok(true));
-        assert_eq!(pooler("sslmode=disable"), Ok(false));
-        assert!(pooler("pooler=session").unwrap_err().to_string().contains("pooler=transaction"));
     }
 
     #[test]

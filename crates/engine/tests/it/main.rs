@@ -4,6 +4,7 @@ mod faulty;
 mod fire;
 mod http;
 mod node;
+mod offers;
 mod strays;
 
 use jiff::{SignedDuration, Timestamp};

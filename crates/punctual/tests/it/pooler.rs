@@ -8,7 +8,7 @@ use punctual_testkit::postgres::PgBouncer;
 async fn c07_twenty_workers_share_two_connections_of_a_pooler() {
     let world = World::on_postgres().await;
     let pooler = PgBouncer::start(world.database(), 2);
-    let url = format!("{}?pooler=transaction", pooler.url());
+    let url = pooler.url();
     world.schedule_every_second(5).await;
     let producer = world.produce();
     let ear = Ear::new();
