@@ -66,7 +66,7 @@ impl World {
 }
 
 /// A node that notices everything within a second.
-fn quick() -> NodeOptions {
+pub(crate) fn quick() -> NodeOptions {
     NodeOptions {
         desk: DeskOptions { room: 4, prefetch: 2, queues: Vec::new(), grace: Duration::from_millis(200) },
         heartbeat: Duration::from_millis(50),
@@ -84,7 +84,7 @@ pub(crate) struct RunningNode {
 }
 
 impl RunningNode {
-    fn start(store: Arc<dyn Store>, executors: Executors, options: NodeOptions) -> Self {
+    pub(crate) fn start(store: Arc<dyn Store>, executors: Executors, options: NodeOptions) -> Self {
         let (stop, stopped) = oneshot::channel::<()>();
         let (stop_now, stopped_now) = oneshot::channel::<()>();
         let (say, events) = mpsc::unbounded_channel();
@@ -103,7 +103,7 @@ impl RunningNode {
         Self { stop, stop_now, events, task }
     }
 
-    async fn event(&mut self) -> NodeEvent {
+    pub(crate) async fn event(&mut self) -> NodeEvent {
         self.events.recv().await.unwrap()
     }
 
