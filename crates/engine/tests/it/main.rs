@@ -5,6 +5,7 @@ mod faulty;
 mod fire;
 mod http;
 mod node;
+mod task;
 
 use jiff::{SignedDuration, Timestamp};
 use punctual_core::name::Name;
