@@ -3,4 +3,5 @@
 mod crash;
 mod cron;
 mod demo;
+mod targets;
 mod world;
