@@ -4,6 +4,7 @@ mod clocks;
 mod crash;
 mod cron;
 mod demo;
+<<<<<<< HEAD
 mod embed;
 mod examples;
 mod join;
@@ -14,4 +15,7 @@ mod outage;
 mod pooler;
 mod process;
 mod sharing;
+=======
+mod targets;
+>>>>>>> command
 mod world;
