@@ -1,6 +1,10 @@
 //! The real binary, driven as a user would, and the crate as a program embeds it.
 
+<<<<<<< HEAD
 mod clocks;
+=======
+mod calls;
+>>>>>>> calls
 mod crash;
 mod cron;
 mod demo;

@@ -350,6 +350,29 @@ impl World {
         }
     }
 
+    /// Everything that is stored, as text: bytes that are none are shown as hexadecimal digits, too.
+    pub async fn dump(&self) -> String {
+        match &self.data {
+            Data::File(file) => {
+                let beside = ["", "-wal", "-journal"].map(|end| format!("{}{end}", file.display()));
+                let read = |file: &String| std::fs::read(file).unwrap_or_default();
+                beside.iter().map(|file| String::from_utf8_lossy(&read(file)).into_owned()).collect()
+            }
+            Data::Database(database) => {
+                let client = database.connect().await;
+                let tables = "SELECT format('%I.%I', schemaname, tablename) FROM pg_tables
+                              WHERE schemaname IN ('punctual', 'punctual_internal')";
+                let mut dump = String::new();
+                for table in client.query(tables, &[]).await.unwrap() {
+                    let table: String = table.get(0);
+                    let rows = format!("SELECT coalesce(string_agg(t::text, E'\\n'), '') FROM {table} AS t");
+                    dump.push_str(client.query_one(&rows, &[]).await.unwrap().get(0));
+                }
+                dump
+            }
+        }
+    }
+
     /// Whether nobody is in the middle of a transaction: one that is stopped there holds its locks, and on SQLite the
     /// whole file.
     pub async fn nobody_writes(&self) -> bool {
