@@ -4,11 +4,8 @@
 //! `commit`, so that neither SQLite's single writer nor PostgreSQL's pool leaks into the engine. The verbs stand in
 //! the order of a job's life. Both stores answer every one alike: the conformance suite in `testkit` is the proof.
 
-<<<<<<< HEAD
 use crate::access::Access;
 use crate::chain::Chains;
-=======
->>>>>>> calls
 use crate::checks::Checks;
 use crate::closing::Again;
 use crate::id::{ClaimId, JobId, LeaseId, NodeId, ReservationId, ScheduleId, TemplateId};
@@ -409,11 +406,7 @@ pub trait Changes: Send {
 
 /// A durable store: the only source of truth.
 #[async_trait]
-<<<<<<< HEAD
 pub trait Store: Access + Chains + Checks + Offers + Readings + RunRecords + Send + Sync {
-=======
-pub trait Store: Checks + RunRecords + Send + Sync {
->>>>>>> calls
     /// The store's own time, which decides what is due.
     async fn now(&self) -> StoreResult<Timestamp>;
 

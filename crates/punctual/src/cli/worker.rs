@@ -68,14 +68,10 @@ impl WorkerArgs {
         let (options, calls) = (self.options()?, self.calls.options()?);
         let store = punctual::open(&url).await?;
         let signals = both_signals(Signals::listen()?);
-<<<<<<< HEAD
-        let executors = Executors::default().with("command", Arc::new(CommandExecutor::default()));
-        let executors = calls.executors(executors).map_err(|refused| Stop::usage(refused.to_string()))?;
-=======
         // A node that is stopped for as long as this has given up its lease, and so must its commands.
         let commands = CommandOptions { silence: options.lease * 2 / 3, ..CommandOptions::default() };
         let executors = Executors::default().with("command", Arc::new(CommandExecutor::new(commands)));
->>>>>>> command
+        let executors = calls.executors(executors).map_err(|refused| Stop::usage(refused.to_string()))?;
         let (name, shown) = (options.name.clone(), without_password(&url));
         // Lines are said from inside the node's loop; what cannot be said does not stop the work.
         let say = |event: NodeEvent| {

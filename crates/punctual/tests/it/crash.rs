@@ -9,39 +9,12 @@ use std::time::Duration;
 /// What a worker can be in the middle of when it is killed.
 const PHASES: [&str; 5] = ["fire", "claim", "run", "finish", "recover"];
 
-<<<<<<< HEAD
 /// Looks for lost nodes in one lease: see the node's loop.
 const LOOKS_PER_LEASE: usize = 5;
 
 /// A number from the environment, by which `cargo xtask chaos` asks for more.
 fn asked(name: &str, usual: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
-=======
-/// A worker process; killed when it is dropped, so that a failing test leaves nothing behind.
-pub(crate) struct Worker(Child);
-
-impl Worker {
-    /// Starts one and waits until it says that it is ready.
-    pub(crate) fn start(world: &World) -> Self {
-        let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_punctual"))
-            .args(["worker", "--database", &world.url])
-            .args(["--lease", LEASE, "--heartbeat", "200ms", "--concurrency", "4"])
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
-        assert!(line.starts_with("ready"), "{line:?}");
-        Self(child)
-    }
-
-    /// `kill -9`.
-    pub(crate) fn kill(&mut self) {
-        self.0.kill().unwrap();
-        self.0.wait().unwrap();
-    }
->>>>>>> command
 }
 
 /// Two workers, and somebody who kills them.
@@ -252,11 +225,3 @@ async fn stop_between_two_writes(world: &World, worker: &Worker) -> i64 {
         assert!(world.number("SELECT count(*) FROM {queue}").await > 0, "all was done before it could be stopped");
     }
 }
-<<<<<<< HEAD
-=======
-
-pub(crate) fn signal(worker: &Worker, signal: &str) {
-    let pid = worker.0.id().to_string();
-    assert!(std::process::Command::new("kill").args([signal, &pid]).status().unwrap().success());
-}
->>>>>>> command

@@ -1,25 +1,19 @@
 //! The real binary, driven as a user would, and the crate as a program embeds it.
 
-<<<<<<< HEAD
-mod clocks;
-=======
 mod calls;
->>>>>>> calls
+mod clocks;
 mod crash;
 mod cron;
 mod demo;
-<<<<<<< HEAD
+mod disk;
 mod embed;
 mod examples;
-mod join;
-mod rehearse;
-mod disk;
 mod herd;
+mod join;
 mod outage;
 mod pooler;
 mod process;
+mod rehearse;
 mod sharing;
-=======
 mod targets;
->>>>>>> command
 mod world;
