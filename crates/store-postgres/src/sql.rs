@@ -15,6 +15,7 @@ macro_rules! statements {
 statements! {
     check_lease_for_claim,
     claim_jobs = "claim_jobs" "job_columns" "claimed_jobs",
+    close_completed,
     close_runs,
     due_schedules = "schedule_columns" "due_schedules",
     give_back,
@@ -29,7 +30,8 @@ statements! {
     live_jobs,
     lock_serial_keys,
     lock_serial_keys_of_running,
-    make_jobs,
+    make_jobs_anytime = "make_jobs" "make_jobs_anytime",
+    make_jobs_at_once = "make_jobs" "make_jobs_at_once",
     make_lanes,
     make_serial_keys,
     neighbours_ahead,
