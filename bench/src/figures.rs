@@ -21,6 +21,16 @@ pub enum Figure {
     WalOfClaimAndFinish,
     /// Bytes of write-ahead log for each slot that is fired.
     WalOfFire,
+    /// Processor time of program and server together, for each job enqueued in batches.
+    CpuOfEnqueue,
+    /// The same for each job enqueued by itself.
+    CpuOfSingle,
+    /// The same by many callers.
+    CpuOfMany,
+    /// The same for each job claimed and finished in batches.
+    CpuOfClaimAndFinish,
+    /// The same for each slot that is fired.
+    CpuOfFire,
 }
 
 impl Figure {
@@ -34,6 +44,11 @@ impl Figure {
             Self::WalOfEnqueue => "WAL bytes a job, enqueue",
             Self::WalOfClaimAndFinish => "WAL bytes a job, claim + finish",
             Self::WalOfFire => "WAL bytes a slot, fire",
+            Self::CpuOfEnqueue => "CPU µs a job, enqueue",
+            Self::CpuOfSingle => "CPU µs a job, enqueue one by one",
+            Self::CpuOfMany => "CPU µs a job, the same, 64 callers",
+            Self::CpuOfClaimAndFinish => "CPU µs a job, claim + finish",
+            Self::CpuOfFire => "CPU µs a slot, fire",
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Benchmarks as ratios to a reference measured in the same run.
 
+mod cpu;
 mod cron;
 mod figures;
 mod growth;

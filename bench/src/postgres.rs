@@ -3,6 +3,7 @@
 //! The two take turns batch by batch, so that whatever else the machine does meets both alike. What the store adds to
 //! the reference is the rules, the types and the answers.
 
+use crate::cpu::Cpu;
 use crate::figures::{Figure, Report};
 use crate::load::{self, BATCH, Outcome, SCHEDULES, each, per_second};
 use crate::raw_postgres::Raw;
@@ -136,6 +137,7 @@ struct Match {
     databases: [Database; 2],
     /// A connection that only looks.
     client: Client,
+    cpu: Cpu,
     report: Report,
 }
 
@@ -150,13 +152,16 @@ enum Turn {
 }
 
 impl Turn {
-    fn figures(self) -> (Figure, Option<Figure>) {
+    /// Speed, processor time, and what is logged.
+    fn figures(self) -> (Figure, Figure, Option<Figure>) {
         match self {
-            Self::Enqueue => (Figure::EnqueueBatched, Some(Figure::WalOfEnqueue)),
-            Self::EnqueueSingle => (Figure::EnqueueSingle, None),
-            Self::EnqueueByMany => (Figure::EnqueueManyCallers, None),
-            Self::ClaimAndFinish => (Figure::ClaimAndFinish, Some(Figure::WalOfClaimAndFinish)),
-            Self::Fire => (Figure::Fire, Some(Figure::WalOfFire)),
+            Self::Enqueue => (Figure::EnqueueBatched, Figure::CpuOfEnqueue, Some(Figure::WalOfEnqueue)),
+            Self::EnqueueSingle => (Figure::EnqueueSingle, Figure::CpuOfSingle, None),
+            Self::EnqueueByMany => (Figure::EnqueueManyCallers, Figure::CpuOfMany, None),
+            Self::ClaimAndFinish => {
+                (Figure::ClaimAndFinish, Figure::CpuOfClaimAndFinish, Some(Figure::WalOfClaimAndFinish))
+            }
+            Self::Fire => (Figure::Fire, Figure::CpuOfFire, Some(Figure::WalOfFire)),
         }
     }
 
@@ -200,8 +205,9 @@ impl Match {
                 return Err(format!("not durable: {setting} is {value}").into());
             }
         }
+        let cpu = Cpu::of(server)?;
         let report = Report::new("PostgreSQL store against raw SQL of the same layout", ["raw", "store"], TURNS);
-        Ok(Self { sides: [Box::new(Reference { one, many }), Box::new(ours)], databases, client, report })
+        Ok(Self { sides: [Box::new(Reference { one, many }), Box::new(ours)], databases, client, cpu, report })
     }
 
     async fn play(&mut self) -> Outcome<()> {
@@ -226,16 +232,18 @@ impl Match {
     }
 
     async fn turns(&mut self, turn: Turn, turns: usize) -> Outcome<()> {
-        let (speed, logged) = turn.figures();
+        let (speed, cpu, logged) = turn.figures();
         for number in 0..turns {
             for side in if number % 2 == 0 { [0, 1] } else { [1, 0] } {
-                let wal = self.wal().await?;
+                let (wal, used) = (self.wal().await?, self.cpu.micros());
                 let started = Instant::now();
                 let count = turn.of(&mut *self.sides[side]).await?;
                 let rate = per_second(count, started);
+                let used = (self.cpu.micros() - used) / each(count);
                 let bytes = (self.wal().await? - wal) / each(count);
                 let on = |value: f64| if side == 0 { (None, Some(value)) } else { (Some(value), None) };
                 self.report.add(speed, on(rate));
+                self.report.add(cpu, on(used));
                 if let Some(figure) = logged {
                     self.report.add(figure, on(bytes));
                 }

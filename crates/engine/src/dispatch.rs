@@ -4,8 +4,8 @@
 //! under load reports are grouped by themselves, and on an idle node each is sent at once.
 
 use crate::clock::Uptime;
-use crate::scribe::Scribe;
 use crate::phase::Phase;
+use crate::scribe::Scribe;
 use crate::stop::StopHandle;
 use crate::work::{Executors, run_job};
 use punctual_core::execute::StopReason;

@@ -1,8 +1,8 @@
 //! One run, from the claim to its end.
 
+use crate::phase::Phase;
 use crate::scribe::Scribe;
 use crate::secrets::{RunSecrets, SecretRules};
-use crate::phase::Phase;
 use crate::stop::StopHandle;
 use punctual_core::execute::{Executor, RunContext, Stop, StopReason, stopped};
 use punctual_core::id::JobId;

@@ -1,7 +1,6 @@
 //! The engine's passes and loops, on a real store with a clock that is turned by hand.
 
 mod command;
-mod desk;
 mod faulty;
 mod fire;
 mod http;
