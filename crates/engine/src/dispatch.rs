@@ -98,6 +98,8 @@ pub struct Desk {
     ended: Vec<FinishedRun>,
     /// Jobs that the store says are ours and that we do not know, as of the last heartbeat.
     strays: BTreeSet<JobId>,
+    /// What left the desk, and when: a heartbeat that was sent before may still name it.
+    left: Vec<(JobId, Duration)>,
 }
 
 impl Desk {
@@ -118,6 +120,7 @@ impl Desk {
             waiting: VecDeque::new(),
             ended: Vec::new(),
             strays: BTreeSet::new(),
+            left: Vec::new(),
         }
     }
 
@@ -176,21 +179,25 @@ impl Desk {
         let limit = if claim { self.free() } else { 0 };
         let (reported, claimed) = tokio::join!(self.report(&reports), self.claim(limit));
         let mut done = Exchange::default();
+        // What was claimed is ours, whatever became of the reports.
+        let claimed = claimed.map(|claimed| {
+            done.claimed = claimed.len();
+            self.waiting.extend(claimed);
+            self.start_waiting();
+        });
         match reported {
             Ok(results) => {
                 done.closed = results.iter().filter(|result| matches!(result, FinishResult::Closed { .. })).count();
                 done.refused = results.len() - done.closed;
+                let now = self.uptime.now();
+                self.left.extend(reports.iter().map(|report| (report.job_id, now)));
             }
             Err(error) => {
                 self.ended.extend(reports);
                 return Err(error);
             }
         }
-        let claimed = claimed?;
-        done.claimed = claimed.len();
-        self.waiting.extend(claimed);
-        self.start_waiting();
-        Ok(done)
+        claimed.map(|()| done)
     }
 
     async fn report(&self, reports: &[FinishedRun]) -> StoreResult<Vec<FinishResult>> {
@@ -261,6 +268,7 @@ impl Desk {
         for id in &beat.cancel_requested {
             self.running.stop(*id, StopReason::Cancelled);
         }
+        self.left.retain(|(_, at)| *at >= sent_at);
         let known = self.known();
         // What the store does not count as ours any more was taken away; it must end without a trace.
         for (id, run) in self.running.lock().iter() {
@@ -277,7 +285,8 @@ impl Desk {
     fn known(&self) -> BTreeSet<JobId> {
         let waiting = self.waiting.iter().map(|claimed| claimed.job.id);
         let ended = self.ended.iter().map(|end| end.job_id);
-        self.running.lock().keys().copied().chain(waiting).chain(ended).collect()
+        let left = self.left.iter().map(|(id, _)| *id);
+        self.running.lock().keys().copied().chain(waiting).chain(ended).chain(left).collect()
     }
 
     /// Gives jobs back that never started, and forgets them.

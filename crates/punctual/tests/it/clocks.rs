@@ -3,6 +3,7 @@
 use crate::process::{Ear, Setup, Worker};
 use crate::world::World;
 use jiff::{SignedDuration, Timestamp};
+use punctual_core::checks::Check;
 use punctual_core::job::NewJob;
 use punctual_testkit::faults::{FakeClock, shifted_clock};
 use punctual_testkit::postgres::{Database, PrivateServer};
@@ -106,6 +107,7 @@ async fn jump_about(world: &World, clock: &FakeClock, env: &[(String, String)]) 
     until_renewed(world).await;
     world.come_to_rest().await;
     let jobs: Vec<_> = world.all_jobs().await.into_keys().collect();
-    world.check(&jobs).await;
+    // To this process, whose own clock was right all the time, the last slots on a file lie ahead.
+    world.check_but(&jobs, Some(Check::DecidedInFuture)).await;
     assert_no_lease_was_lost(world, 2).await;
 }
