@@ -5,10 +5,12 @@ use crate::enqueue::{Batch, Enqueue};
 use crate::handle::JobHandle;
 use crate::schedules::ScheduleBuilder;
 use crate::{Cancelled, Context, Error, JobId, JobView, NodeEvent, Result, Schedule, Target, TaskError};
+use punctual_core::execute::Executor;
 use punctual_core::store::{ScheduleKey, Store};
 use punctual_engine::dispatch::DeskOptions;
 use punctual_engine::node::{self, NodeOptions, Signals};
 use punctual_engine::targets::command::CommandExecutor;
+use punctual_engine::targets::task::Handler;
 use punctual_engine::work::Executors;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -130,9 +132,38 @@ impl Punctual {
         F: Fn(Context, I) -> W + Send + Sync + 'static,
         W: Future<Output = std::result::Result<O, TaskError>> + Send + 'static,
     {
+        self.offer(name, Arc::new(Handler::new(handler)));
+    }
+
+    /// The same for a handler that computes, or waits without `await`: each of its runs has a thread of its own. Nobody
+    /// can end it from outside, so it looks at [`Context::is_stopped`] from time to time.
+    ///
+    /// ```
+    /// # punctual::testing::block_on(async {
+    /// # let test = punctual::testing::TestPunctual::new().await?;
+    /// use punctual::{Context, TaskError};
+    /// test.blocking_task("sum", |ctx: Context, up_to: u64| {
+    ///     Ok::<_, TaskError>((1..=up_to).take_while(|_| ctx.is_stopped().is_none()).sum::<u64>())
+    /// });
+    /// let job = test.enqueue("sum", &4).send().await?;
+    /// test.run_pending().await?;
+    /// assert_eq!(job.wait::<u64>().await?, 10);
+    /// # Ok::<(), punctual::Error>(())
+    /// # }).unwrap();
+    /// ```
+    pub fn blocking_task<I, O, F>(&self, name: &str, handler: F)
+    where
+        I: DeserializeOwned + Send + 'static,
+        O: Serialize + Send + 'static,
+        F: Fn(Context, I) -> std::result::Result<O, TaskError> + Send + Sync + 'static,
+    {
+        self.offer(name, Arc::new(Handler::blocking(handler)));
+    }
+
+    fn offer(&self, name: &str, executor: Arc<dyn Executor>) {
         let job_type = Target::task(name).job_type();
         let mut executors = self.shared.executors.lock().unwrap_or_else(PoisonError::into_inner);
-        *executors = std::mem::take(&mut *executors).with(job_type, crate::tasks::executor(handler));
+        *executors = std::mem::take(&mut *executors).with(job_type, executor);
     }
 
     /// Begins a job for a task; nothing happens before it is sent. The task need not be registered here: any node that

@@ -38,7 +38,6 @@ mod error;
 mod handle;
 mod join;
 mod schedules;
-mod tasks;
 #[cfg(feature = "testing")]
 pub mod testing;
 
@@ -52,7 +51,6 @@ pub use schedules::ScheduleBuilder;
 
 pub use jiff::{SignedDuration, Timestamp};
 pub use punctual_core::cron::Dst;
-pub use punctual_core::execute::RunContext as Context;
 pub use punctual_core::id::{JobId, ScheduleId};
 pub use punctual_core::invalid::Invalid;
 pub use punctual_core::job::{Job, JobState, JobView, Run, Whereabouts};
@@ -64,4 +62,4 @@ pub use punctual_core::slot::{Decision, Reason, SlotRow};
 pub use punctual_core::store::{Cancelled, Store, StoreError};
 pub use punctual_core::target::Target;
 pub use punctual_engine::node::NodeEvent;
-pub use punctual_engine::targets::task::TaskError;
+pub use punctual_engine::targets::task::{Context, TaskError};

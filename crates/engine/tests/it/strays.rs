@@ -7,7 +7,7 @@ use punctual_core::store::{Heartbeat, Lease, NewNode, Store};
 use punctual_core::target::Target;
 use punctual_engine::clock::Uptime;
 use punctual_engine::dispatch::{Desk, DeskOptions, RunningSet};
-use punctual_engine::targets::task::Handler;
+use punctual_engine::targets::task::{Context, Handler, TaskError};
 use punctual_engine::work::Executors;
 use punctual_store_sqlite::{SqliteOptions, SqliteStore};
 use std::sync::Arc;
@@ -28,7 +28,10 @@ impl World {
         let folder = tempfile::tempdir().unwrap();
         let real = Arc::new(SqliteStore::open(&folder.path().join("a.db"), SqliteOptions::default()).unwrap());
         let faulty = FaultyStore::new(Arc::clone(&real));
-        let executors = Executors::default().with("task:work", Arc::new(Handler::new(|_| async { Ok(None) })));
+        let executors = Executors::default().with(
+            "task:work",
+            Arc::new(Handler::new(|_: Context, _: serde_json::Value| async { Ok::<_, TaskError>(()) })),
+        );
         let lease = real.register_node(NewNode { name: "n".into(), offers: executors.job_types() }).await.unwrap();
         let options = DeskOptions { room: 4, prefetch: 0, queues: Vec::new(), grace: Duration::ZERO };
         let uptime = Uptime::start();

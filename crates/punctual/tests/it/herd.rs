@@ -10,7 +10,7 @@ use punctual_core::target::Target;
 use punctual_core::timing::TimingSpec;
 use punctual_engine::dispatch::DeskOptions;
 use punctual_engine::node::{self, NodeEvent, NodeOptions, Signals};
-use punctual_engine::targets::task::Handler;
+use punctual_engine::targets::task::{Context, Handler, TaskError};
 use punctual_engine::work::Executors;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -36,9 +36,9 @@ struct Node {
 impl Node {
     fn start(store: Arc<dyn Store>, starts: &Starts) -> Self {
         let starts = Arc::clone(starts);
-        let handler = Handler::new(move |run| {
+        let handler = Handler::new(move |run: Context, _: serde_json::Value| {
             *starts.lock().unwrap().entry(run.job.id).or_default() += 1;
-            async { Ok(None) }
+            async { Ok::<_, TaskError>(()) }
         });
         let executors = Executors::default().with("task:herd", Arc::new(handler));
         let usual = NodeOptions::default();
