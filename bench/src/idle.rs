@@ -120,10 +120,10 @@ pub fn node(url: &str) -> Outcome<()> {
         let store: Arc<dyn Store> = if url.starts_with("sqlite:") {
             Arc::new(SqliteStore::from_url(url, SqliteOptions::default())?)
         } else {
-            let options = PostgresOptions { notify: true, ..PostgresOptions::default() };
+            let options = PostgresOptions::default();
             Arc::new(PostgresStore::connect(url, options).await?)
         };
-        let executors = Executors::default().with("command", Arc::new(CommandExecutor));
+        let executors = Executors::default().with("command", Arc::new(CommandExecutor::default()));
         let never = || Box::pin(std::future::pending::<()>());
         let signals = Signals { gently: never(), now: never() };
         node::run_until(store, executors, NodeOptions::default(), signals, |_| println!("ready")).await?;

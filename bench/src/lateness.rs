@@ -12,7 +12,7 @@ use punctual_core::store::Store;
 use punctual_core::target::Target;
 use punctual_core::timing::TimingSpec;
 use punctual_engine::node::{self, NodeOptions, Signals};
-use punctual_engine::targets::task::Handler;
+use punctual_engine::targets::task::{Context, Handler, TaskError};
 use punctual_engine::work::Executors;
 use punctual_store_postgres::{PostgresOptions, PostgresStore};
 use punctual_store_sqlite::{SqliteOptions, SqliteStore};
@@ -40,7 +40,7 @@ pub fn run() -> Outcome<()> {
         measure("SQLite, from another process", Arc::new(open()?), other).await?;
         let server = PrivateServer::start(true);
         let database = Database::empty_on(&server).await;
-        let (url, options) = (database.url(), PostgresOptions { notify: true, ..PostgresOptions::default() });
+        let (url, options) = (database.url(), PostgresOptions::default());
         let one = PostgresStore::connect(&url, options.clone()).await?;
         let other = PostgresStore::connect(&url, options).await?;
         measure("PostgreSQL, from another process", Arc::new(one), Arc::new(other)).await
@@ -51,9 +51,9 @@ pub fn run() -> Outcome<()> {
 async fn measure(title: &str, works: Arc<dyn Store>, makes: Arc<dyn Store>) -> Outcome<()> {
     println!("{title}");
     let (tell, mut starts) = unbounded_channel::<Start>();
-    let handler = Handler::new(move |run| {
+    let handler = Handler::new(move |run: Context, _: serde_json::Value| {
         let _ended = tell.send((Timestamp::now(), run.job.slot_at));
-        async { Ok(None) }
+        async { Ok::<_, TaskError>(()) }
     });
     let executors = Executors::default().with("task:tick", Arc::new(handler));
     let never = || Box::pin(std::future::pending::<()>());

@@ -38,12 +38,11 @@ struct Tally {
 }
 
 impl Line {
-    async fn new(notify: bool) -> Self {
+    async fn new() -> Self {
         let (database, clock) = (fresh_database().await, Arc::new(VirtualClock::new()));
         let proxy = CutProxy::start(database.server().to_owned()).await;
         // Wake-ups go another way, so that the one connection is the only one on the line.
-        let through =
-            PostgresOptions { pool_size: 1, notify, direct_url: Some(database.url()), ..options(clock.clone()) };
+        let through = PostgresOptions { pool_size: 1, direct_url: Some(database.url()), ..options(clock.clone()) };
         let cut = PostgresStore::connect(&database.url_through(proxy.address()), through).await.unwrap();
         let beside = PostgresStore::connect(&database.url(), options(clock.clone())).await.unwrap();
         let admin = database.connect().await;
@@ -155,10 +154,7 @@ impl Verb for Enqueue {
 #[test]
 fn c12_an_enqueue_that_is_cut_makes_one_job_or_none() {
     block_on(async {
-        // The transaction that also tells others, and the single statement that does not.
-        for notify in [true, false] {
-            at_every_place(&Line::new(notify).await, &Enqueue(Cell::new(0))).await;
-        }
+        at_every_place(&Line::new().await, &Enqueue(Cell::new(0))).await;
     });
 }
 
@@ -196,7 +192,7 @@ impl Verb for Claim {
 #[test]
 fn c09_a_claim_that_is_cut_leaves_the_job_in_the_queue_or_with_the_node_which_gives_it_back() {
     block_on(async {
-        let line = Line::new(false).await;
+        let line = Line::new().await;
         let lease = line.beside.register_node(node("a")).await.unwrap();
         at_every_place(&line, &Claim(lease)).await;
     });
@@ -234,7 +230,7 @@ impl Verb for Finish {
 #[test]
 fn c10_a_finish_that_is_cut_and_reported_again_closes_once_and_makes_one_retry() {
     block_on(async {
-        let line = Line::new(false).await;
+        let line = Line::new().await;
         let lease = line.beside.register_node(node("a")).await.unwrap();
         at_every_place(&line, &Finish(lease)).await;
     });
@@ -268,7 +264,7 @@ impl Verb for Fire {
 #[test]
 fn a04_a_fire_that_is_cut_and_done_again_makes_one_job_for_the_slot() {
     block_on(async {
-        let line = Line::new(false).await;
+        let line = Line::new().await;
         let schedule = line.beside.create_schedule(minutely("cut")).await.unwrap();
         at_every_place(&line, &Fire(schedule.id)).await;
     });
