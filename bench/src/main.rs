@@ -1,5 +1,6 @@
 //! Benchmarks as ratios to a reference measured in the same run.
 
+mod command;
 mod cron;
 mod figures;
 mod growth;
@@ -9,10 +10,11 @@ mod sqlite;
 
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: punctual-bench cron | sqlite | postgres | growth [RUNS SCHEDULES]";
+const USAGE: &str = "usage: punctual-bench command | cron | sqlite | postgres | growth [RUNS SCHEDULES]";
 
 fn main() -> ExitCode {
     match std::env::args().nth(1).as_deref() {
+        Some("command") => return told(command::run()),
         Some("cron") => cron::run(),
         Some("sqlite") => return told(sqlite::run()),
         Some("postgres") => return told(postgres::run()),
