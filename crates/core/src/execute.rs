@@ -1,10 +1,12 @@
 //! The port behind every target: what runs a job for real, what it tells meanwhile, and how it is told to stop.
 
 use crate::id::JobId;
+use crate::invalid::Invalid;
 use crate::job::{Job, Timeout};
 use crate::json::Json;
 use crate::records::{LogStream, Progress};
 use crate::run::{ErrorCode, Outcome};
+use crate::secret::{Secret, Secrets, Value};
 use crate::store::{FinishedRun, StoreResult};
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
@@ -38,8 +40,9 @@ pub trait Stop: Send + Sync {
 /// whose answer matters.
 #[async_trait]
 pub trait Reports: Send + Sync {
-    /// Adds a line to the run's log. What is too much is counted and left out, and the log says so.
-    fn log(&self, stream: LogStream, line: &str);
+    /// Adds a line to the run's log, or several where the text has line breaks. What is too much is counted and left
+    /// out, and the log says so.
+    fn log(&self, stream: LogStream, text: &str);
 
     /// Says how far the run has come; only the latest is kept.
     fn progress(&self, progress: Progress);
@@ -83,8 +86,8 @@ impl MemoryReports {
 
 #[async_trait]
 impl Reports for MemoryReports {
-    fn log(&self, stream: LogStream, line: &str) {
-        lock(&self.lines).push((stream, line.to_owned()));
+    fn log(&self, stream: LogStream, text: &str) {
+        lock(&self.lines).extend(lines_of(text).map(|line| (stream, line.to_owned())));
     }
 
     fn progress(&self, progress: Progress) {
@@ -105,6 +108,12 @@ impl Reports for MemoryReports {
     }
 }
 
+/// The lines of a text that is told: a last line break does not begin another, and an empty text is an empty line.
+pub fn lines_of(text: &str) -> impl Iterator<Item = &str> {
+    let text = text.strip_suffix('\n').unwrap_or(text);
+    text.split('\n').map(|line| line.strip_suffix('\r').unwrap_or(line))
+}
+
 fn lock<T>(kept: &Mutex<T>) -> MutexGuard<'_, T> {
     kept.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -122,13 +131,23 @@ pub struct RunContext {
     pub grace: Duration,
     /// Where it puts what it tells.
     pub reports: Arc<dyn Reports>,
+    /// Where it gets its secrets.
+    pub secrets: Arc<dyn Secrets>,
 }
 
 impl RunContext {
-    /// Adds a line to the run's log: at once, without waiting for anything. Long lines are broken, the whole is capped,
-    /// and what is left out is stated.
-    pub fn log(&self, stream: LogStream, line: impl AsRef<str>) {
-        self.reports.log(stream, line.as_ref());
+    /// The text of a value: itself, or the secret it refers to.
+    pub fn text_of(&self, value: &Value) -> Result<Secret, Invalid> {
+        match value {
+            Value::Plain(text) => Ok(Secret::new(text.clone())),
+            Value::Secret(reference) => self.secrets.reveal(reference),
+        }
+    }
+
+    /// Adds a line to the run's log, or several: at once, without waiting for anything. Long lines are broken, the
+    /// whole is capped, and what is left out is stated.
+    pub fn log(&self, stream: LogStream, text: impl AsRef<str>) {
+        self.reports.log(stream, text.as_ref());
     }
 
     /// Says how far the run has come.

@@ -149,6 +149,9 @@ pub struct NewJob {
     pub trigger_detail: Option<String>,
     /// W3C trace context of whoever asked for it.
     pub trace_context: Option<String>,
+    /// Whose it is; `None` for what the engine or a program made without saying.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
 }
 
 impl NewJob {
@@ -170,6 +173,7 @@ impl NewJob {
             trigger: Trigger::Api,
             trigger_detail: None,
             trace_context: None,
+            owner: None,
         }
     }
 
@@ -192,6 +196,7 @@ impl NewJob {
             trigger,
             trigger_detail: detail,
             trace_context: None,
+            owner: definition.owner.clone(),
         }
     }
 
@@ -211,6 +216,7 @@ impl NewJob {
         }
         name::check_text("trigger_detail", self.trigger_detail.as_deref().unwrap_or_default())?;
         name::check_text("trace_context", self.trace_context.as_deref().unwrap_or_default())?;
+        name::check_text("owner", self.owner.as_deref().unwrap_or_default())?;
         if self.tags.len() > 32 {
             return Err(Invalid::new("tags", "are more than 32").remedy("use fewer tags"));
         }
@@ -377,6 +383,8 @@ pub struct Run {
     pub log_ref: Option<String>,
     /// Whether the chain ends here: no retry follows (C18).
     pub is_final: bool,
+    /// What it used up, as its target counts it.
+    pub usage: Option<Json>,
 }
 
 impl Artifact {

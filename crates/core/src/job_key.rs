@@ -70,8 +70,9 @@ pub enum KeyDecision {
 /// language; the conformance suite compares the two.
 pub fn decide(mode: JobKeyMode, run_at: Option<Timestamp>, holder: KeyHolder) -> KeyDecision {
     match (mode, holder) {
-        (_, KeyHolder::Nobody)
-        | (JobKeyMode::Replace | JobKeyMode::PreserveRunAt, KeyHolder::Running) => KeyDecision::Make,
+        (_, KeyHolder::Nobody) | (JobKeyMode::Replace | JobKeyMode::PreserveRunAt, KeyHolder::Running) => {
+            KeyDecision::Make
+        }
         (JobKeyMode::UnsafeDedupe, _) => KeyDecision::Keep,
         (JobKeyMode::Replace, KeyHolder::Waiting { .. }) => KeyDecision::Replace { run_at },
         (JobKeyMode::PreserveRunAt, KeyHolder::Waiting { run_at }) => KeyDecision::Replace { run_at },

@@ -22,6 +22,7 @@
 //! | lease | a node's right to finish the runs it claimed |
 //! | node | one running process |
 //! | grant | durable permission to execute |
+//! | owner | whose a schedule, a job or a grant is; others neither see nor use it |
 //! | reservation | exclusive hold of a queue |
 //!
 //! # A job's life
@@ -38,6 +39,7 @@
 //!             promote            └──────────────────▶ runs                     a new job (retry_of)
 //! ```
 
+pub mod access;
 pub mod calendar;
 pub mod chain;
 pub mod checks;
@@ -55,6 +57,7 @@ pub mod json;
 pub mod name;
 pub mod offers;
 pub mod order;
+pub mod readings;
 pub mod records;
 pub mod recovery;
 pub mod replan;

@@ -106,6 +106,16 @@ impl Secret {
     }
 }
 
+/// Where a run gets its secrets: read when they are needed, on the node that runs the job. What was handed out is kept
+/// from view in everything the run leaves behind: its log, its error, its output, its artifacts' names.
+pub trait Secrets: Send + Sync {
+    /// Reads a secret. Refuses what the node does not hand out, cannot read, or could not keep from view.
+    fn reveal(&self, reference: &SecretRef) -> Result<Secret, Invalid>;
+
+    /// Keeps another text from view: one that was made from a secret, such as the password inside an address.
+    fn hide(&self, text: &str);
+}
+
 impl std::fmt::Debug for Secret {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Secret(***)")

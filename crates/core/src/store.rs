@@ -4,9 +4,10 @@
 //! `commit`, so that neither SQLite's single writer nor PostgreSQL's pool leaks into the engine. The verbs stand in
 //! the order of a job's life. Both stores answer every one alike: the conformance suite in `testkit` is the proof.
 
+use crate::access::Access;
 use crate::chain::Chains;
-use crate::closing::Again;
 use crate::checks::Checks;
+use crate::closing::Again;
 use crate::id::{ClaimId, JobId, LeaseId, NodeId, ReservationId, ScheduleId, TemplateId};
 use crate::invalid::Invalid;
 use crate::job::{Artifact, Job, JobState, JobView, NewJob, Run};
@@ -14,6 +15,8 @@ use crate::json::Json;
 use crate::name::{self, Name};
 use crate::offers::Offers;
 use crate::order::{Move, Place};
+use crate::readings::Readings;
+use crate::records::RunRecords;
 use crate::run::{ErrorCode, Outcome};
 use crate::schedule::{Schedule, ScheduleDefinition};
 use crate::slot::SlotRow;
@@ -77,6 +80,9 @@ pub enum StoreError {
         /// Until when.
         expires_at: Timestamp,
     },
+    /// A request with this idempotency key has been carried out: its answer is stored.
+    #[error("a request with this idempotency key has been carried out already")]
+    Repeated,
     /// The database could not take the write just now; nothing was changed, and trying again is right.
     #[error("the store is busy or out of reach: {0}; try again")]
     Unavailable(String),
@@ -252,6 +258,8 @@ pub struct FinishedRun {
     pub log_ref: Option<String>,
     /// How it wants to go on.
     pub again: Again,
+    /// What it used up: processor time, memory, and what else its target counts.
+    pub usage: Option<Json>,
 }
 
 impl FinishedRun {
@@ -266,6 +274,7 @@ impl FinishedRun {
             output: None,
             log_ref: None,
             again: Again::ByPolicy,
+            usage: None,
         }
     }
 
@@ -397,7 +406,7 @@ pub trait Changes: Send {
 
 /// A durable store: the only source of truth.
 #[async_trait]
-pub trait Store: Chains + Checks + Offers + Send + Sync {
+pub trait Store: Access + Chains + Checks + Offers + Readings + RunRecords + Send + Sync {
     /// The store's own time, which decides what is due.
     async fn now(&self) -> StoreResult<Timestamp>;
 

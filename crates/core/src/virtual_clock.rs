@@ -1,7 +1,7 @@
 //! A clock that stands still until somebody turns it: for tests of this project and of programs that embed it.
 
-use jiff::{SignedDuration, Timestamp};
 use crate::store::Clock;
+use jiff::{SignedDuration, Timestamp};
 use std::sync::atomic::{AtomicI64, Ordering};
 
 /// Microseconds since 1970 of 2026-03-01T00:00:00Z, a Sunday: the instant at which every virtual clock starts, so that
@@ -32,7 +32,8 @@ impl VirtualClock {
 
     /// Moves the clock, also backwards, and says what it shows then; it stops at either end of time.
     pub fn advance(&self, by: SignedDuration) -> Timestamp {
-        let to = self.now().saturating_add(by).unwrap_or(if by.is_negative() { Timestamp::MIN } else { Timestamp::MAX });
+        let to =
+            self.now().saturating_add(by).unwrap_or(if by.is_negative() { Timestamp::MIN } else { Timestamp::MAX });
         self.set(to);
         self.now()
     }

@@ -10,6 +10,8 @@ pub mod node;
 pub mod offers;
 pub mod reconcile;
 pub mod recover;
+pub mod scribe;
+pub mod secrets;
 pub mod stop;
 pub mod targets;
 pub mod work;

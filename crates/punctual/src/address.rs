@@ -22,9 +22,8 @@ impl Default for StoreOptions {
         Self {
             #[cfg(feature = "sqlite")]
             sqlite: SqliteOptions::default(),
-            // Other processes are told of new work, so that an idle one need not ask all the time.
             #[cfg(feature = "postgres")]
-            postgres: PostgresOptions { notify: true, ..PostgresOptions::default() },
+            postgres: PostgresOptions::default(),
         }
     }
 }

@@ -403,7 +403,7 @@ impl Builder {
     /// here, so it is not done unasked.
     #[must_use]
     pub fn run_commands(mut self) -> Self {
-        self.executors = self.executors.with("command", Arc::new(CommandExecutor));
+        self.executors = self.executors.with("command", Arc::new(CommandExecutor::default()));
         self
     }
 
@@ -422,12 +422,11 @@ impl Builder {
         self
     }
 
-    /// Says that the address leads to a pooler in transaction mode, such as pgbouncer, and where the database itself is,
-    /// for heartbeats and wake-ups.
+    /// Where the database itself is, for heartbeats and wake-ups, when the address leads to a pooler such as pgbouncer.
     #[cfg(feature = "postgres")]
     #[must_use]
-    pub fn behind_pooler(mut self, direct_url: Option<String>) -> Self {
-        (self.store.postgres.pooler, self.store.postgres.direct_url) = (true, direct_url);
+    pub fn direct_url(mut self, url: impl Into<String>) -> Self {
+        self.store.postgres.direct_url = Some(url.into());
         self
     }
 

@@ -31,6 +31,7 @@ compile_error!("punctual needs a store: turn the feature `sqlite` or `postgres` 
 
 mod address;
 mod app;
+pub mod calls;
 mod declare;
 mod enqueue;
 mod error;

@@ -2,19 +2,21 @@
 
 use crate::Shared;
 use crate::error::Work;
-use crate::jobs::{Closing, Making, closing_params, serial_keys, settling};
+use crate::jobs::{Closing, closing_params, serial_keys, settling};
+use crate::making::Making;
 use crate::params::params;
 use crate::rows::{self, Columns, Unreadable};
 use crate::session::{Answer, Session, Step};
 use crate::sql;
 use crate::tx::{Patience, Tx};
+use crate::wake::Wake;
 use jiff::Timestamp;
 use punctual_core::closing::{EndFacts, Retry, judge_end, may_go_on};
 use punctual_core::id::{JobId, ScheduleId};
 use punctual_core::job::{Artifact, Job};
 use punctual_core::json::Json;
 use punctual_core::run::{ErrorCode, Outcome};
-use punctual_core::store::{FinishResult, FinishedRun, Lease, StoreError, StoreResult};
+use punctual_core::store::{FinishResult, FinishedRun, Lease, StoreResult};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::SystemTime;
 use tokio_postgres::Row;
@@ -49,9 +51,7 @@ async fn try_finish(shared: &Shared, lease: Lease, runs: &[FinishedRun]) -> Work
     };
     let mut steps = ends.steps(tx.at());
     let wakes = ends.wakes();
-    if wakes && shared.notifies() {
-        steps.push(Step::Rows("SELECT pg_notify($1, '')", params![crate::CHANNEL]));
-    }
+    steps.extend(wakes.then_some(Wake::Work).and_then(Wake::step));
     tx.pipeline_and_commit(steps).await?;
     shared.ended.send_replace(());
     if wakes {
@@ -175,6 +175,7 @@ impl Tx<'_> {
                 exit_code: run.exit_code,
                 output: run.output.as_ref().map(Json::as_str),
                 log_ref: run.log_ref.as_deref(),
+                usage: run.usage.as_ref().map(Json::as_str),
                 is_final: end.retry.is_none(),
             });
             if let Some(schedule) = taken.schedule_id {
@@ -246,10 +247,7 @@ impl Tx<'_> {
 
     pub(crate) async fn add_artifacts(&mut self, lease: Lease, job: JobId, artifacts: &[Artifact]) -> Work<()> {
         // Locked, so that two reports of one run number their artifacts one after the other.
-        let mine =
-            "SELECT 1 FROM punctual_internal.running WHERE job_id = $1 AND node_id = $2 AND lease_id = $3 FOR UPDATE";
-        let held = self.one(mine, params![job.0, lease.node_id.0, lease.lease_id.0], rows::value::<i32>).await?;
-        held.ok_or(StoreError::LostLease)?;
+        self.hold_run(lease, job).await?;
         let insert = "INSERT INTO punctual_internal.artifacts (job_id, number, name, location, size_bytes, sha256)
                       SELECT $1, w.n + coalesce((SELECT max(number) FROM punctual_internal.artifacts WHERE job_id = $1), 0),
                              w.name, w.location, w.size_bytes, w.sha256

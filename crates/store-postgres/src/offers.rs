@@ -5,6 +5,7 @@ use crate::jobs::{Closing, serial_keys};
 use crate::params::{Params, params};
 use crate::rows::{Columns, value};
 use crate::tx::{Tx, in_transaction};
+use crate::wake::Wake;
 use crate::{PostgresStore, sql};
 use async_trait::async_trait;
 use punctual_core::firing::Firing;
@@ -18,7 +19,8 @@ use std::collections::BTreeSet;
 #[async_trait]
 impl Offers for PostgresStore {
     async fn settle_offers(&self, limit: usize) -> StoreResult<OffersSettled> {
-        let settled = in_transaction!(&self.shared, |tx| tx.settle_offers(limit))?;
+        let settled = in_transaction!(&self.shared, |settled| (settled.cleared > 0).then_some(Wake::Plans), |tx| tx
+            .settle_offers(limit))?;
         if settled.changed_anything() {
             self.shared.ring();
         }
@@ -52,9 +54,6 @@ impl Tx<'_> {
             if settled.given_up.len() < limit && self.give_up(schedule_id, job_id, &offered).await? {
                 settled.given_up.push(job_id);
             }
-        }
-        if settled.cleared > 0 {
-            self.notify().await?;
         }
         Ok(settled)
     }

@@ -22,7 +22,7 @@ use tokio_postgres::types::FromSql;
 use uuid::Uuid;
 
 /// How many columns `job_columns` has.
-pub(crate) const JOB_COLUMNS: usize = 26;
+pub(crate) const JOB_COLUMNS: usize = 27;
 
 /// A row that was written by hand or by a fault and cannot be understood: what is wrong, in words.
 pub(crate) type Unreadable = Invalid;
@@ -270,6 +270,7 @@ fn job_spec(c: &mut Columns<'_>) -> Result<NewJob, Unreadable> {
         trigger: c.word()?,
         trigger_detail: c.next()?,
         trace_context: c.next()?,
+        owner: c.next()?,
     })
 }
 
@@ -340,5 +341,6 @@ pub(crate) fn whereabouts(row: &Row, job_id: JobId) -> Result<Option<Whereabouts
         output: c.optional_json()?,
         log_ref: c.next()?,
         is_final: c.next()?,
+        usage: c.optional_json()?,
     })))
 }

@@ -45,7 +45,7 @@ DROP VIEW punctual_job_rows;
 CREATE VIEW punctual_job_rows AS
 SELECT
   j.id, j.created_at, j.target, j.input, l.queue, j.priority, j.run_at, j.serial_key, j.job_key, j.job_key_mode, j.tags,
-  j.retry, j.timeout_us, j.template_id, j.grant_id, j.trigger, j.trigger_detail, j.trace_context,
+  j.retry, j.timeout_us, j.template_id, j.grant_id, j.trigger, j.trigger_detail, j.trace_context, j.owner,
   j.schedule_id, j.slot_at, j.retry_of, j.root_job_id, j.chain_began_at, j.attempt, j.failures, j.interruptions
 FROM punctual_jobs AS j
 JOIN punctual_lanes AS l ON l.id = j.lane_id;

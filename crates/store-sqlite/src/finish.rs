@@ -15,6 +15,18 @@ use punctual_core::store::{
 };
 use rusqlite::params;
 
+/// What goes with a job, its run first: the other ledgers refuse to let go of what belongs to one.
+const FORGOTTEN: [&str; 8] = [
+    "punctual_runs WHERE job_id",
+    "punctual_artifacts WHERE job_id",
+    "punctual_artifact_contents WHERE job_id",
+    "punctual_run_logs WHERE job_id",
+    "punctual_run_progress WHERE job_id",
+    "punctual_step_memos WHERE root_job_id",
+    "punctual_retries WHERE retry_of",
+    "punctual_job_keys WHERE job_id",
+];
+
 impl Tx<'_> {
     pub(crate) fn finish_runs(&mut self, lease: Lease, runs: &[FinishedRun]) -> StoreResult<Vec<FinishResult>> {
         runs.iter().map(|run| self.finish(lease, run)).collect()
@@ -41,6 +53,7 @@ impl Tx<'_> {
             exit_code: run.exit_code,
             output: run.output.as_ref(),
             log_ref: run.log_ref.as_deref(),
+            usage: run.usage.as_ref(),
             is_final: end.retry.is_none(),
         })?;
         if let Some(schedule_id) = taken.schedule_id {
@@ -139,9 +152,9 @@ impl Tx<'_> {
     }
 
     pub(crate) fn add_artifacts(&mut self, lease: Lease, job: JobId, artifacts: &[Artifact]) -> StoreResult<()> {
-        let mine = "SELECT 1 FROM punctual_running WHERE job_id = ?1 AND node_id = ?2 AND lease_id = ?3";
-        let params = params![job.as_bytes(), lease.node_id.as_bytes(), lease.lease_id.as_bytes()];
-        self.one(mine, params, value::<i64>)?.ok_or(StoreError::LostLease)?;
+        if !self.is_leased(lease, job)? {
+            return Err(StoreError::LostLease);
+        }
         for artifact in artifacts {
             self.execute(
                 "INSERT INTO punctual_artifacts (job_id, number, name, location, size_bytes, sha256)
@@ -168,12 +181,7 @@ impl Tx<'_> {
         self.execute(announce, params!["slots", slots_before])?;
         let old: Vec<[u8; 16]> = self.all(sql::prune_candidates, params![runs_before, limit], value)?;
         for id in &old {
-            for table in [
-                "punctual_runs WHERE job_id",
-                "punctual_artifacts WHERE job_id",
-                "punctual_retries WHERE retry_of",
-                "punctual_job_keys WHERE job_id",
-            ] {
+            for table in FORGOTTEN {
                 self.execute(&format!("DELETE FROM {table} = ?1"), params![id])?;
             }
             self.execute("DELETE FROM punctual_jobs WHERE id = ?1", params![id])?;

@@ -53,7 +53,8 @@ impl SqliteStore {
         if same {
             return Ok(());
         }
-        let problem = format!("is on {}, not on this store's file", path.filter(|p| !p.is_empty()).unwrap_or("no file"));
+        let problem =
+            format!("is on {}, not on this store's file", path.filter(|p| !p.is_empty()).unwrap_or("no file"));
         Err(Invalid::new("transaction", problem)
             .remedy(format!("begin it on a connection to {}", self.path.display()))
             .into())

@@ -41,7 +41,9 @@ impl Found {
         let mut schedules = Vec::new();
         for job_type in types {
             let find = if offered.contains(&job_type) { sql::marked_schedules } else { sql::unmarked_schedules };
-            schedules.extend(rows::collect(connection, find, params![job_type, most], |row| Columns::of(row).id::<ScheduleId>())?);
+            schedules.extend(rows::collect(connection, find, params![job_type, most], |row| {
+                Columns::of(row).id::<ScheduleId>()
+            })?);
         }
         let waiting = rows::collect(connection, sql::jobs_without_executor, [], |row| {
             let mut c = Columns::of(row);
@@ -121,6 +123,7 @@ impl Tx<'_> {
             error: Some(&given_up_error(&job_type)),
             exit_code: None,
             output: None,
+            usage: None,
             log_ref: None,
             is_final: true,
         })?;

@@ -252,6 +252,7 @@ fn job_spec(c: &mut Columns<'_>) -> Result<NewJob, Unreadable> {
         trigger: c.word()?,
         trigger_detail: c.next()?,
         trace_context: c.next()?,
+        owner: c.next()?,
     })
 }
 
@@ -326,5 +327,6 @@ pub(crate) fn whereabouts(row: &Row<'_>, job_id: JobId) -> Result<Option<Whereab
         output: c.optional_json()?,
         log_ref: c.next()?,
         is_final: c.next()?,
+        usage: c.optional_json()?,
     })))
 }

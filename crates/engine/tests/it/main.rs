@@ -2,6 +2,7 @@
 
 mod faulty;
 mod fire;
+mod http;
 mod node;
 mod offers;
 

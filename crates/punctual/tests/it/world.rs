@@ -71,7 +71,7 @@ impl World {
         Target::Command(Command {
             argv: ["sh", "-c", script].map(str::to_owned).to_vec(),
             env: BTreeMap::from([("EFFECTS".to_owned(), self.effects.display().to_string().into())]),
-            cwd: None,
+            ..Command::default()
         })
     }
 

@@ -75,7 +75,11 @@ fn a24_a_job_made_in_the_callers_transaction_is_the_one_that_the_store_would_mak
             assert_eq!(lasting(&by_function, *made).await, lasting(&by_verb, expected).await);
             assert_eq!(made.0.get_version_num(), 7);
             let created = by_function.store.job(*made).await.unwrap().unwrap().job.created_at;
-            assert_eq!(JobId::at(created, [0; 8]).as_bytes()[..8], made.as_bytes()[..8], "the id has the database's time");
+            assert_eq!(
+                JobId::at(created, [0; 8]).as_bytes()[..8],
+                made.as_bytes()[..8],
+                "the id has the database's time"
+            );
         }
         for sql in ["queues", "lanes", "serial_keys", "job_keys", "queue", "delayed"] {
             let count = format!("SELECT count(*) FROM punctual_internal.{sql}");
@@ -88,7 +92,8 @@ fn a24_a_job_made_in_the_callers_transaction_is_the_one_that_the_store_would_mak
 fn c12_a_callers_transaction_that_rolls_back_leaves_nothing() {
     block_on(async {
         let own = own().await;
-        let waiting = own.store.enqueue_jobs(vec![NewJob { job_key: Some(JobKey::new("k:1")), ..job() }]).await.unwrap()[0];
+        let waiting =
+            own.store.enqueue_jobs(vec![NewJob { job_key: Some(JobKey::new("k:1")), ..job() }]).await.unwrap()[0];
         let mut client = own.database.connect().await;
         let transaction = client.transaction().await.unwrap();
         let made = enqueue_in(&transaction, &rich_jobs()).await.unwrap();
@@ -121,7 +126,8 @@ fn c12_what_the_store_would_refuse_the_document_refuses_and_the_function_too() {
             assert!(client.query(join::ENQUEUE, &[&bad]).await.is_err(), "{bad}");
         }
         let plain = format!("[{{{target}}}]");
-        let made = join::ids(client.query(join::ENQUEUE, &[&plain]).await.unwrap().iter().map(|row| row.get(0))).unwrap();
+        let made =
+            join::ids(client.query(join::ENQUEUE, &[&plain]).await.unwrap().iter().map(|row| row.get(0))).unwrap();
         let view = own.store.job(made[0]).await.unwrap().unwrap();
         assert_eq!(view.job.spec, NewJob::new(Target::task("t")), "what is left out is as usual");
         assert_eq!(client.query(join::ENQUEUE, &[&"[]"]).await.unwrap().len(), 0);
@@ -139,7 +145,9 @@ fn a06_a_callers_transaction_keeps_a_serial_keys_order() {
         let second = enqueue_in(&transaction, &[serial_job("s")]).await.unwrap()[0];
         transaction.commit().await.unwrap();
         let claim = || own.store.claim_jobs_if_leased(claim_request(lease, ALL));
-        let ids = |claimed: Vec<punctual_core::store::ClaimedJob>| claimed.into_iter().map(|it| it.job.id).collect::<Vec<_>>();
+        let ids = |claimed: Vec<punctual_core::store::ClaimedJob>| {
+            claimed.into_iter().map(|it| it.job.id).collect::<Vec<_>>()
+        };
         assert_eq!(ids(claim().await.unwrap()), [first]);
         assert_eq!(ids(claim().await.unwrap()), []);
         own.store.finish_runs_if_leased(lease, vec![done(first)]).await.unwrap();

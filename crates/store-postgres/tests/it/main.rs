@@ -10,6 +10,9 @@ mod partitions;
 mod plans;
 mod pooler;
 mod schema;
+mod sql_target;
+mod tls;
+mod wake;
 
 use harness::PostgresHarness;
 

@@ -102,7 +102,10 @@ pub async fn e06_the_missed_policy_decides_about_the_slots_that_waited(world: &m
     let decisions = |rows: Vec<SlotFacts>| rows.into_iter().map(|row| (row.0, row.1, row.2)).collect::<Vec<_>>();
     let expected = decisions(vec![skipped, on_time]);
     assert_eq!(decisions(world.ledger(skip).await), expected);
-    assert_eq!(decisions(world.ledger(once).await), decisions(vec![superseded("00:02:00"), slot("00:03:00", Decision::Fired, Reason::Catchup)]));
+    assert_eq!(
+        decisions(world.ledger(once).await),
+        decisions(vec![superseded("00:02:00"), slot("00:03:00", Decision::Fired, Reason::Catchup)])
+    );
     assert_eq!(world.ledger(all).await.len(), 3);
 }
 

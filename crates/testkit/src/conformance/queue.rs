@@ -32,6 +32,7 @@ pub async fn c02_a_job_keeps_every_field(world: &mut World) {
         template_id: Some(template.id),
         trigger_detail: Some("by test".to_owned()),
         trace_context: Some("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01".to_owned()),
+        owner: Some("ada".to_owned()),
         ..job()
     };
     world.set_time("00:00:07");

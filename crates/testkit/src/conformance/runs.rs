@@ -25,6 +25,7 @@ pub async fn c13_a_run_keeps_everything_that_was_reported(world: &mut World) {
         exit_code: Some(-7),
         output: Some(json(r#"{"z":1.0,"a":12345678901234567890123}"#)),
         log_ref: Some("logs/1".to_owned()),
+        usage: Some(json(r#"{"max_memory_bytes":1.0}"#)),
         ..FinishedRun::completed(id)
     };
     assert_eq!(world.finish(lease, report.clone()).await, FinishResult::Closed { retry: None });
@@ -34,7 +35,7 @@ pub async fn c13_a_run_keeps_everything_that_was_reported(world: &mut World) {
     assert_eq!((run.finished_at, run.outcome), (clock_time("00:00:09"), Outcome::Failed));
     assert_eq!((run.error_code, run.error), (report.error_code, report.error));
     assert_eq!((run.exit_code, run.output, run.log_ref), (report.exit_code, report.output, report.log_ref));
-    assert!(run.is_final);
+    assert_eq!((run.is_final, run.usage), (true, report.usage));
     assert_eq!(world.state(id).await, JobState::Failed);
 }
 
