@@ -136,18 +136,16 @@ async fn catch_panics(job_id: JobId, work: impl Future<Output = FinishedRun>) ->
         match polled {
             Ok(state) => state,
             Err(panic) => {
-                let words = panic
-                    .downcast_ref::<&str>()
-                    .map(|text| (*text).to_owned())
-                    .or_else(|| panic.downcast_ref::<String>().cloned())
-                    .unwrap_or_else(|| "no message".to_owned());
-                std::task::Poll::Ready(FinishedRun::failed(
-                    job_id,
-                    ErrorCode::TargetError,
-                    format!("the handler panicked: {words}"),
-                ))
+                let words = format!("the handler panicked: {}", words_of_panic(panic.as_ref()));
+                std::task::Poll::Ready(FinishedRun::failed(job_id, ErrorCode::TargetError, words))
             }
         }
     })
     .await
+}
+
+/// What a panic said.
+pub(crate) fn words_of_panic(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".to_owned())
 }

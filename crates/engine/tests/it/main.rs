@@ -1,10 +1,15 @@
 //! The engine's passes and loops, on a real store with a clock that is turned by hand.
 
+mod command;
 mod faulty;
 mod fire;
 mod http;
 mod node;
+<<<<<<< HEAD
 mod offers;
+=======
+mod task;
+>>>>>>> command
 
 use jiff::{SignedDuration, Timestamp};
 use punctual_core::name::Name;

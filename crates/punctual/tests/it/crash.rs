@@ -17,11 +17,11 @@ const KILLS: usize = 20;
 const LEASE: &str = "2s";
 
 /// A worker process; killed when it is dropped, so that a failing test leaves nothing behind.
-struct Worker(Child);
+pub(crate) struct Worker(Child);
 
 impl Worker {
     /// Starts one and waits until it says that it is ready.
-    fn start(world: &World) -> Self {
+    pub(crate) fn start(world: &World) -> Self {
         let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_punctual"))
             .args(["worker", "--database", &world.url])
             .args(["--lease", LEASE, "--heartbeat", "200ms", "--concurrency", "4"])
@@ -36,7 +36,7 @@ impl Worker {
     }
 
     /// `kill -9`.
-    fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         self.0.kill().unwrap();
         self.0.wait().unwrap();
     }
@@ -170,7 +170,7 @@ async fn stop_between_two_writes(world: &World, worker: &Worker) -> i64 {
     }
 }
 
-fn signal(worker: &Worker, signal: &str) {
+pub(crate) fn signal(worker: &Worker, signal: &str) {
     let pid = worker.0.id().to_string();
     assert!(std::process::Command::new("kill").args([signal, &pid]).status().unwrap().success());
 }

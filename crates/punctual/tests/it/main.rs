@@ -3,8 +3,12 @@
 mod crash;
 mod cron;
 mod demo;
+<<<<<<< HEAD
 mod embed;
 mod examples;
 mod join;
 mod rehearse;
+=======
+mod targets;
+>>>>>>> command
 mod world;
