@@ -5,11 +5,8 @@ mod faulty;
 mod fire;
 mod http;
 mod node;
-<<<<<<< HEAD
 mod offers;
-=======
 mod task;
->>>>>>> command
 
 use jiff::{SignedDuration, Timestamp};
 use punctual_core::name::Name;

@@ -3,12 +3,9 @@
 mod crash;
 mod cron;
 mod demo;
-<<<<<<< HEAD
 mod embed;
 mod examples;
 mod join;
 mod rehearse;
-=======
 mod targets;
->>>>>>> command
 mod world;
