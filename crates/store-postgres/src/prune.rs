@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 /// What is forgotten with jobs: their runs first, because the other ledgers refuse to let go of what belongs to one,
 /// and the jobs themselves last.
-const FORGOTTEN: [&str; 8] = [
+const FORGOTTEN: [&str; 9] = [
     "DELETE FROM punctual_internal.runs WHERE job_id = ANY ($1)",
     "DELETE FROM punctual_internal.artifacts WHERE job_id = ANY ($1)",
     "DELETE FROM punctual_internal.artifact_contents WHERE job_id = ANY ($1)",
@@ -21,6 +21,7 @@ const FORGOTTEN: [&str; 8] = [
     "DELETE FROM punctual_internal.run_progress WHERE job_id = ANY ($1)",
     "DELETE FROM punctual_internal.step_memos WHERE root_job_id = ANY ($1)",
     "DELETE FROM punctual_internal.retries WHERE retry_of = ANY ($1)",
+    "DELETE FROM punctual_internal.job_keys WHERE job_id = ANY ($1)",
     "DELETE FROM punctual_internal.jobs WHERE id = ANY ($1)",
 ];
 
