@@ -156,6 +156,11 @@ impl Firing {
     pub fn decided_through(&self) -> Option<Timestamp> {
         self.slots.iter().map(|slot| slot.through).max()
     }
+
+    /// The latest of its slots whose time has passed: so far nothing fires again.
+    pub fn passed(&self, now: Timestamp) -> Option<Timestamp> {
+        self.slots.iter().map(|slot| slot.through).filter(|through| *through <= now).max()
+    }
 }
 
 impl Slots<'_> {
@@ -210,6 +215,12 @@ impl Slots<'_> {
             Some(slot_at) => Next::Slot(NextSlot { slot_at, run_at: self.due_at(slot_at) }),
             None => Next::Exhausted,
         }
+    }
+
+    /// A slot that is planned, with its due time. One that somebody chose by hand has no jitter of its own.
+    pub(crate) fn as_planned(&self, slot_at: Timestamp) -> NextSlot {
+        let own = self.latest_at_or_before(slot_at) == Some(slot_at);
+        NextSlot { slot_at, run_at: if own { self.due_at(slot_at) } else { slot_at } }
     }
 
     /// What a plan made at an instant lies behind: that instant, and every decided slot. The schedule's own beginning

@@ -22,6 +22,7 @@
 //! | node | one running process |
 //! | grant | durable permission to execute |
 //! | reservation | exclusive hold of a queue |
+//! | notice | news in the outbox, written with what it tells |
 //!
 //! # A job's life
 //!
@@ -48,6 +49,7 @@ pub mod id;
 pub mod invalid;
 pub mod job;
 pub mod json;
+pub mod ledger;
 pub mod name;
 pub mod order;
 pub mod recovery;
@@ -59,4 +61,5 @@ pub mod slot;
 pub mod store;
 pub mod target;
 pub mod timing;
+pub mod upkeep;
 pub mod words;

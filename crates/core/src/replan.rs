@@ -16,10 +16,7 @@ impl Schedule {
         };
         match self.state.next_slot_at {
             Some(slot_at) if slot_at > now => {
-                // A slot that somebody chose by hand has no jitter of its own.
-                let own = slots.latest_at_or_before(slot_at) == Some(slot_at);
-                let run_at = if own { slots.due_at(slot_at) } else { slot_at };
-                Firing { slots: Vec::new(), next: Next::Slot(NextSlot { slot_at, run_at }) }
+                Firing { slots: Vec::new(), next: Next::Slot(slots.as_planned(slot_at)) }
             }
             Some(first) => {
                 let passed = self.set_aside(&slots, first, now, Reason::Paused, now);
@@ -49,6 +46,11 @@ impl Schedule {
         Ok(Firing { slots: jumped.into_iter().collect(), next })
     }
 
+    /// Whether an instant is a slot by the definition; only then can a range of the ledger stand for it.
+    pub fn has_slot_at(&self, at: Timestamp) -> bool {
+        self.slots().is_ok_and(|slots| slots.latest_at_or_before(at) == Some(at))
+    }
+
     /// The plan under a new definition. `self` is the schedule as it was; `edited` is what it becomes.
     ///
     /// An edit that leaves the times alone keeps its place. One that changes them is planned from now, and what was
@@ -58,8 +60,8 @@ impl Schedule {
         if sound && same_times(&self.definition, &edited.definition) {
             let next = match (self.state.next_slot_at, self.state.next_run_at) {
                 (Some(slot_at), Some(run_at)) => Next::Slot(NextSlot { slot_at, run_at }),
-                // Paused: the slot is kept, so that resuming knows since when slots have passed.
-                (Some(slot_at), None) if !self.state.enabled => Next::Slot(NextSlot { slot_at, run_at: slot_at }),
+                // Paused or fired from memory: the slot is kept, so that it is known since when slots have passed.
+                (Some(slot_at), None) if !self.state.is_fired_by_store() => Next::Slot(NextSlot { slot_at, run_at: slot_at }),
                 _ => edited.plan_next(now),
             };
             return Firing { slots: Vec::new(), next };

@@ -1,4 +1,4 @@
-//! Ends: closing runs by the lease's holder, retries, recovery of lost nodes, artifacts, and forgetting.
+//! Ends: closing runs by the lease's holder, retries, recovery of lost nodes, and artifacts.
 
 use crate::jobs::Closing;
 use crate::rows::{Columns, Unreadable};
@@ -10,9 +10,8 @@ use punctual_core::id::{JobId, ScheduleId};
 use punctual_core::job::Artifact;
 use punctual_core::recovery::{Claim, ClosedRun, Found, judge};
 use punctual_core::run::{ErrorCode, Outcome};
-use punctual_core::store::{
-    FinishResult, FinishedRun, Lease, LostNode, Pruned, Recovered, Retention, StoreError, StoreResult,
-};
+use punctual_core::store::{FinishResult, FinishedRun, Lease, LostNode, Recovered, StoreError, StoreResult};
+use punctual_core::upkeep::News;
 use rusqlite::params;
 
 impl Tx<'_> {
@@ -27,11 +26,11 @@ impl Tx<'_> {
             return Ok(FinishResult::LostLease);
         };
         let error_code = error_code(run, taken.cancel_code);
-        let retry = match (run.outcome, error_code) {
-            (Outcome::Failed, Some(code)) => self.retry_of(run.job_id, code, taken.cancel_requested)?,
-            _ => None,
+        let (retry, news) = match (run.outcome, error_code) {
+            (Outcome::Failed, Some(code)) => self.after_failure(run, code, taken.cancel_requested)?,
+            _ => (None, None),
         };
-        self.close(&Closing {
+        let closed = self.close_once(&Closing {
             job_id: run.job_id,
             schedule_id: taken.schedule_id,
             node_id: Some(lease.node_id),
@@ -44,23 +43,45 @@ impl Tx<'_> {
             log_ref: run.log_ref.as_deref(),
             is_final: retry.is_none(),
         })?;
+        if !closed {
+            self.settle_serial_key(taken.serial_key.as_deref())?;
+            return Ok(FinishResult::AlreadyClosed);
+        }
         if let Some(schedule_id) = taken.schedule_id {
-            self.execute(sql::record_result, params![schedule_id.as_bytes(), self.now_us(), run.outcome.as_str()])?;
+            self.record_result(schedule_id, run, news.is_some())?;
+        }
+        if let Some(news) = &news {
+            self.tell(news)?;
         }
         let retry = retry.map(|retry| self.make_retry(&retry)).transpose()?;
         self.settle_serial_key(taken.serial_key.as_deref())?;
         Ok(FinishResult::Closed { retry })
     }
 
-    /// The retry after a failure, by the job's own policy. Nobody wants one of what was cancelled or deleted.
-    fn retry_of(&mut self, id: JobId, code: ErrorCode, cancel_requested: bool) -> StoreResult<Option<Retry>> {
-        let gone = || StoreError::Internal(format!("the job {id} of a running run is gone"));
-        let job = self.job(id)?.ok_or_else(gone)?;
+    /// What follows a failure, by the job's own policy: a retry, or the news that there is none. Nobody wants either
+    /// of what was cancelled or deleted.
+    fn after_failure(
+        &mut self, run: &FinishedRun, code: ErrorCode, cancel_requested: bool,
+    ) -> StoreResult<(Option<Retry>, Option<News>)> {
+        let gone = || StoreError::Internal(format!("the job {} of a running run is gone", run.job_id));
+        let job = self.job(run.job_id)?.ok_or_else(gone)?;
         if cancel_requested || self.schedule_is_deleted(job.schedule_id)? {
-            return Ok(None);
+            return Ok((None, None));
         }
         let chance = u64::from_be_bytes(self.id_bits()).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        Ok(retry_after(&job, code, self.now, chance))
+        let retry = retry_after(&job, code, self.now, chance);
+        let news = retry.is_none().then(|| News::run_failed(&job, code, run.error.as_deref()));
+        Ok((retry, news))
+    }
+
+    /// What the run means for its schedule; a success after a failure that was told is told as well.
+    fn record_result(&mut self, id: ScheduleId, run: &FinishedRun, told: bool) -> StoreResult<()> {
+        let params = params![id.as_bytes(), self.now_us(), run.outcome.as_str(), told];
+        let ended = self.one(sql::record_result, params, |row| Columns::of(row).optional_time())?.flatten();
+        match ended {
+            Some(since) if run.outcome == Outcome::Completed => self.tell(&News::recovered(id, run.job_id, since)),
+            _ => Ok(()),
+        }
     }
 
     /// Makes the one retry of a failed job.
@@ -104,8 +125,9 @@ impl Tx<'_> {
         if self.execute(end, params![node.as_bytes(), lease.as_bytes(), lost.counter])? == 0 {
             return Ok(false);
         }
-        let mark = "UPDATE punctual_nodes SET lost_at = ?2 WHERE id = ?1";
-        self.execute(mark, params![node.as_bytes(), self.now_us()])?;
+        let mark = "UPDATE punctual_nodes SET lost_at = ?2 WHERE id = ?1 RETURNING name";
+        let name: Option<String> = self.one(mark, params![node.as_bytes(), self.now_us()], value)?;
+        self.tell(&News::node_lost(node, name.as_deref().unwrap_or_default()))?;
         Ok(true)
     }
 
@@ -158,27 +180,6 @@ impl Tx<'_> {
             )?;
         }
         Ok(())
-    }
-
-    pub(crate) fn prune_history(&mut self, retention: Retention) -> StoreResult<Pruned> {
-        let limit = i64::try_from(retention.limit).unwrap_or(i64::MAX);
-        let (runs_before, slots_before) =
-            (retention.runs_before.as_microsecond(), retention.slots_before.as_microsecond());
-        // The ledgers refuse every DELETE that has not been announced here.
-        let announce = "UPDATE punctual_retention SET before = max(before, ?2) WHERE ledger = ?1";
-        self.execute(announce, params!["runs", runs_before])?;
-        self.execute(announce, params!["slots", slots_before])?;
-        let old: Vec<[u8; 16]> = self.all(sql::prune_candidates, params![runs_before, limit], value)?;
-        for id in &old {
-            for table in
-                ["punctual_runs WHERE job_id", "punctual_artifacts WHERE job_id", "punctual_retries WHERE retry_of"]
-            {
-                self.execute(&format!("DELETE FROM {table} = ?1"), params![id])?;
-            }
-            self.execute("DELETE FROM punctual_jobs WHERE id = ?1", params![id])?;
-        }
-        let slots = self.execute(sql::prune_slots, params![slots_before, limit])?;
-        Ok(Pruned { jobs: old.len(), slots })
     }
 }
 

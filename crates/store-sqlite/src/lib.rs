@@ -11,6 +11,8 @@ mod fire;
 mod holds;
 mod jobs;
 mod migrate;
+mod outbox;
+mod prune;
 mod queue;
 mod reader;
 mod rows;
@@ -18,6 +20,7 @@ mod schedules;
 pub mod sql;
 mod store;
 mod tx;
+mod upkeep;
 mod writer;
 
 use crate::error::store_error;
@@ -93,7 +96,10 @@ pub struct SqliteStore {
     writer: Writer,
     readers: Readers,
     commits: Arc<Commits>,
+    /// Rings when there may be new work.
     changed: watch::Sender<()>,
+    /// Rings when something may be due earlier than before.
+    plans: watch::Sender<()>,
 }
 
 /// What the database tells about its commits, just before each.
@@ -134,6 +140,7 @@ impl SqliteStore {
             readers: Readers::start(readers).map_err(no_thread)?,
             commits,
             changed: watch::Sender::new(()),
+            plans: watch::Sender::new(()),
         })
     }
 
@@ -174,15 +181,36 @@ impl SqliteStore {
             .await
     }
 
-    /// One verb after which there may be new work or a new plan.
+    /// One verb after which there may be new work.
     async fn write_and_wake<T, F>(&self, work: F) -> StoreResult<T>
     where
         T: Send + 'static,
         F: FnOnce(&mut Tx<'_>) -> StoreResult<T> + Send + 'static,
     {
         let done = self.write(work).await?;
-        self.changed.send_replace(());
+        self.ring();
         Ok(done)
+    }
+
+    /// One verb after which something may be due earlier than before.
+    async fn write_plans<T, F>(&self, work: F) -> StoreResult<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut Tx<'_>) -> StoreResult<T> + Send + 'static,
+    {
+        let done = self.write_and_wake(work).await?;
+        self.ring_plans();
+        Ok(done)
+    }
+
+    /// Wakes whoever waits for work in this process.
+    fn ring(&self) {
+        self.changed.send_replace(());
+    }
+
+    /// Wakes whoever fires in this process.
+    fn ring_plans(&self) {
+        self.plans.send_replace(());
     }
 
     /// One question, answered from one snapshot.

@@ -14,8 +14,10 @@ struct Migration {
     sql: &'static str,
 }
 
-const MIGRATIONS: &[Migration] =
-    &[Migration { number: 1, name: "ground", breaking: true, sql: include_str!("../migrations/0001_ground.sql") }];
+const MIGRATIONS: &[Migration] = &[
+    Migration { number: 1, name: "ground", breaking: true, sql: include_str!("../migrations/0001_ground.sql") },
+    Migration { number: 2, name: "upkeep", breaking: true, sql: include_str!("../migrations/0002_upkeep.sql") },
+];
 
 /// Brings the file to the newest schema, or refuses one that is too new.
 pub(crate) fn migrate(connection: &Connection, now: Timestamp) -> StoreResult<()> {

@@ -29,7 +29,7 @@ pub async fn hourly_partitions() -> Own {
 }
 
 pub async fn prune(own: &Own, before: Timestamp) -> Pruned {
-    let retention = Retention { runs_before: before, slots_before: before, limit: 100 };
+    let retention = Retention::before(before, 100);
     own.store.prune_history(retention).await.unwrap()
 }
 
@@ -110,7 +110,7 @@ fn c13_a_partition_of_which_too_much_must_stay_is_pruned_by_row() {
         own.store.claim_jobs_if_leased(claim_request(lease, 10)).await.unwrap();
         own.store.finish_runs_if_leased(lease, made[..10].iter().map(|id| done(*id)).collect()).await.unwrap();
         own.clock.advance(SignedDuration::from_hours(5));
-        let retention = Retention { runs_before: own.clock.now(), slots_before: own.clock.now(), limit: 8 };
+        let retention = Retention::before(own.clock.now(), 8);
         let mut steps = Vec::new();
         for _ in 0..3 {
             steps.push(own.store.prune_history(retention).await.unwrap().jobs);

@@ -82,7 +82,7 @@ fn a25_a_worker_can_do_its_work_and_change_no_ledger() {
         worker.finish_runs_if_leased(lease, ends).await.unwrap();
         own.clock.advance(SignedDuration::from_hours(1));
         let now = own.clock.now();
-        let retention = Retention { runs_before: now, slots_before: now, limit: 1 };
+        let retention = Retention::before(now, 1);
         assert_eq!(worker.prune_history(retention).await.unwrap().jobs, 1);
         let client = own.database.connect().await;
         for (role, refused) in [

@@ -105,7 +105,7 @@ pub async fn a04_a_slot_fires_once_however_much_is_forgotten(world: &mut World) 
     world.complete(lease, job).await;
     world.set_time("00:01:30");
     let horizon = clock_time("00:01:30");
-    let retention = Retention { runs_before: horizon, slots_before: horizon, limit: ALL };
+    let retention = Retention::before(horizon, ALL);
     let pruned = world.store().prune_history(retention).await.expect("history can be pruned");
     assert_eq!((pruned.jobs, pruned.slots), (1, 1));
     assert!(world.ledger(schedule.id).await.is_empty());
