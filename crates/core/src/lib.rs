@@ -39,6 +39,7 @@
 //! ```
 
 pub mod calendar;
+pub mod checks;
 pub mod closing;
 pub mod cron;
 pub mod duration;

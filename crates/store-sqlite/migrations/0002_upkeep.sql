@@ -26,8 +26,29 @@ DROP INDEX punctual_schedule_state_unplanned;
 CREATE INDEX punctual_schedule_state_unplanned ON punctual_schedule_state (schedule_id)
   WHERE enabled = 1 AND next_run_at IS NULL AND exhausted_at IS NULL AND problem IS NULL AND fired_from = 'store';
 
--- The marks are set by a pruning and taken back in its own transaction, so that nobody else can delete anything.
-UPDATE punctual_retention SET before = 0;
+-- Below the marks a pruning may delete, and nobody else: it says that it goes on, and that it is over, in its own
+-- transaction.
+ALTER TABLE punctual_retention ADD COLUMN pruning INTEGER NOT NULL DEFAULT 0 CHECK (pruning IN (0, 1));
+DROP TRIGGER punctual_jobs_go_with_retention;
+CREATE TRIGGER punctual_jobs_go_with_retention BEFORE DELETE ON punctual_jobs
+  WHEN NOT EXISTS (SELECT 1 FROM punctual_retention WHERE ledger = 'runs' AND pruning = 1 AND before > OLD.created_at)
+BEGIN
+  SELECT raise(ABORT, 'punctual: jobs are deleted by retention only');
+END;
+DROP TRIGGER punctual_runs_go_with_retention;
+CREATE TRIGGER punctual_runs_go_with_retention BEFORE DELETE ON punctual_runs
+  WHEN NOT EXISTS (SELECT 1 FROM punctual_retention WHERE ledger = 'runs' AND pruning = 1 AND before > OLD.finished_at)
+BEGIN
+  SELECT raise(ABORT, 'punctual: runs are deleted by retention only');
+END;
+DROP TRIGGER punctual_slots_go_with_retention;
+CREATE TRIGGER punctual_slots_go_with_retention BEFORE DELETE ON punctual_slots
+  WHEN NOT EXISTS (SELECT 1 FROM punctual_retention WHERE ledger = 'slots' AND pruning = 1 AND before > OLD.through)
+    OR NOT EXISTS (SELECT 1 FROM punctual_schedule_state AS state
+                   WHERE state.schedule_id = OLD.schedule_id AND state.fired_through >= OLD.through)
+BEGIN
+  SELECT raise(ABORT, 'punctual: slots are deleted by retention only, and only below fired_through');
+END;
 
 DROP VIEW punctual_schedule_rows;
 CREATE VIEW punctual_schedule_rows AS

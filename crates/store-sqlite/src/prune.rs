@@ -3,7 +3,6 @@
 use crate::rows::Columns;
 use crate::sql;
 use crate::tx::Tx;
-use jiff::Timestamp;
 use punctual_core::id::{JobId, NoticeId, ScheduleId};
 use punctual_core::store::{PruneFrom, Pruned, Retention, StoreResult};
 use rusqlite::params;
@@ -13,25 +12,19 @@ impl Tx<'_> {
         if retention.limit == 0 {
             return Ok(Pruned::default());
         }
-        // The ledgers refuse every DELETE above these marks, and at rest the marks are at the beginning of time: what
-        // is written here is taken back before anybody else sees it.
-        self.mark(retention.runs_horizon(), retention.slots_before)?;
+        // The ledgers refuse every DELETE that is not announced here, and this is over before anybody else sees it.
+        let announce = "UPDATE punctual_retention SET before = max(before, ?2), pruning = 1 WHERE ledger = ?1";
+        self.execute(announce, params!["runs", retention.runs_horizon().as_microsecond()])?;
+        self.execute(announce, params!["slots", retention.slots_before.as_microsecond()])?;
         let mut pruned = Pruned::default();
         let job = self.prune_runs(&retention, &mut pruned)?;
         let schedule = self.prune_slots(&retention, &mut pruned)?;
         pruned.notices = self.prune_notices(&retention)?;
-        self.mark(Timestamp::UNIX_EPOCH, Timestamp::UNIX_EPOCH)?;
+        self.execute("UPDATE punctual_retention SET pruning = 0", [])?;
         let more = job.is_some() || schedule.is_some() || pruned.notices == retention.limit;
         let from = retention.from;
         pruned.next = more.then(|| PruneFrom { job: job.or(from.job), schedule: schedule.or(from.schedule) });
         Ok(pruned)
-    }
-
-    fn mark(&self, runs: Timestamp, slots: Timestamp) -> StoreResult<()> {
-        let mark = "UPDATE punctual_retention SET before = ?2 WHERE ledger = ?1";
-        self.execute(mark, params!["runs", runs.as_microsecond()])?;
-        self.execute(mark, params!["slots", slots.as_microsecond()])?;
-        Ok(())
     }
 
     /// Looks at the next runs; says where to go on if there may be more.
