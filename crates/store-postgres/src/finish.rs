@@ -3,6 +3,7 @@
 use crate::Shared;
 use crate::error::Work;
 use crate::jobs::{Closing, Making, closing_params, serial_keys, settling};
+use crate::outbox::notice_params;
 use crate::params::params;
 use crate::rows::{self, Columns, Unreadable};
 use crate::session::{Answer, Session, Step};
@@ -10,11 +11,12 @@ use crate::sql;
 use crate::tx::{Patience, Tx};
 use jiff::Timestamp;
 use punctual_core::closing::{Retry, error_code, retry_after};
-use punctual_core::id::{JobId, ScheduleId};
+use punctual_core::id::{JobId, NoticeId, ScheduleId};
 use punctual_core::job::{Artifact, Job};
 use punctual_core::json::Json;
 use punctual_core::run::{ErrorCode, Outcome};
 use punctual_core::store::{FinishResult, FinishedRun, Lease, StoreError, StoreResult};
+use punctual_core::upkeep::{News, Notice};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::SystemTime;
 use tokio_postgres::Row;
@@ -23,8 +25,11 @@ use uuid::Uuid;
 /// Closes a batch of runs, all or none; a conflict with somebody else is tried again.
 pub(crate) async fn finish_runs(shared: &Shared, lease: Lease, runs: &[FinishedRun]) -> StoreResult<Vec<FinishResult>> {
     let mut patience = Patience::default();
+    let mut suspicious = false;
     loop {
-        match try_finish(shared, lease, runs).await {
+        match try_finish(shared, lease, runs, suspicious).await {
+            // One of them has a run already, as a restored backup may hold it. Nobody pays for that look otherwise.
+            Err(failure) if failure.is_unique_violation() && !suspicious => suspicious = true,
             Err(failure) if patience.allows(&failure).await => {}
             finished => return Ok(finished?),
         }
@@ -32,7 +37,9 @@ pub(crate) async fn finish_runs(shared: &Shared, lease: Lease, runs: &[FinishedR
 }
 
 /// Two round trips: out of `running`, and everything that follows with the COMMIT.
-async fn try_finish(shared: &Shared, lease: Lease, runs: &[FinishedRun]) -> Work<Vec<FinishResult>> {
+async fn try_finish(
+    shared: &Shared, lease: Lease, runs: &[FinishedRun], suspicious: bool,
+) -> Work<Vec<FinishResult>> {
     if runs.is_empty() {
         return Ok(Vec::new());
     }
@@ -40,7 +47,7 @@ async fn try_finish(shared: &Shared, lease: Lease, runs: &[FinishedRun]) -> Work
     let (mut tx, mut answers) = Tx::begin_with(shared, taking(ids, lease)).await?;
     let taken = answers.pop().map(Answer::rows).unwrap_or_default();
     let judged = match rows::collect(&taken, taken_run) {
-        Ok(taken) => tx.judge_ends(lease, runs, taken.into_iter().collect()).await,
+        Ok(taken) => tx.judge_ends(lease, runs, taken.into_iter().collect(), suspicious).await,
         Err(error) => Err(error.into()),
     };
     let ends = match judged {
@@ -50,11 +57,13 @@ async fn try_finish(shared: &Shared, lease: Lease, runs: &[FinishedRun]) -> Work
     let mut steps = ends.steps(tx.at());
     let wakes = ends.wakes();
     if wakes && shared.notifies() {
-        steps.push(Step::Rows("SELECT pg_notify($1, '')", params![crate::CHANNEL]));
+        // A retry is due later, and a node that sleeps until something is due must hear of it.
+        steps.push(Step::Rows("SELECT pg_notify($1, $2)", params![crate::CHANNEL, crate::wake::PLANS]));
     }
     tx.pipeline_and_commit(steps).await?;
     if wakes {
         shared.ring();
+        shared.ring_plans();
     }
     Ok(ends.results)
 }
@@ -96,6 +105,7 @@ pub(crate) struct Ends<'a> {
     pub(crate) results: Vec<FinishResult>,
     closings: Vec<Closing<'a>>,
     tallies: BTreeMap<ScheduleId, Tally>,
+    notices: Vec<Notice>,
     keys: BTreeSet<String>,
 }
 
@@ -105,6 +115,13 @@ struct Tally {
     last: Outcome,
     succeeded: bool,
     failures: i64,
+    /// Whether a failure is told that came after the last success.
+    failing: bool,
+    /// Whether one is told that came before it.
+    hurt: bool,
+    /// The notice that is written if the success ends a failure, and the job that succeeded.
+    notice: NoticeId,
+    job: JobId,
 }
 
 impl Ends<'_> {
@@ -121,8 +138,15 @@ impl Ends<'_> {
                 self.tallies.values().map(|tally| tally.last.as_str()).collect::<Vec<_>>(),
                 self.tallies.values().map(|tally| tally.succeeded).collect::<Vec<_>>(),
                 self.tallies.values().map(|tally| tally.failures).collect::<Vec<_>>(),
+                self.tallies.values().map(|tally| tally.failing).collect::<Vec<_>>(),
+                self.tallies.values().map(|tally| tally.hurt).collect::<Vec<_>>(),
+                self.tallies.values().map(|tally| tally.notice.0).collect::<Vec<_>>(),
+                self.tallies.values().map(|tally| tally.job.0).collect::<Vec<_>>(),
             ];
             steps.push(Step::Count(sql::record_results, params));
+        }
+        if !self.notices.is_empty() {
+            steps.push(Step::Count(sql::insert_notices, notice_params(&self.notices, now)));
         }
         if !self.keys.is_empty() {
             steps.extend(settling(&self.keys));
@@ -135,12 +159,27 @@ impl Ends<'_> {
         !self.keys.is_empty() || self.results.iter().any(|it| matches!(it, FinishResult::Closed { retry: Some(_) }))
     }
 
-    fn count(&mut self, schedule: ScheduleId, outcome: Outcome) {
-        let tally = self.tallies.entry(schedule).or_insert(Tally { last: outcome, succeeded: false, failures: 0 });
+    fn count(&mut self, schedule: ScheduleId, run: &FinishedRun, told: bool, notice: NoticeId) {
+        let outcome = run.outcome;
+        let tally = self.tallies.entry(schedule).or_insert(Tally {
+            last: outcome,
+            succeeded: false,
+            failures: 0,
+            failing: false,
+            hurt: false,
+            notice,
+            job: run.job_id,
+        });
         tally.last = outcome;
         match outcome {
-            Outcome::Completed => (tally.succeeded, tally.failures) = (true, 0),
-            Outcome::Failed => tally.failures += 1,
+            Outcome::Completed => {
+                (tally.hurt, tally.failing) = (tally.hurt || tally.failing, false);
+                (tally.succeeded, tally.failures, tally.job) = (true, 0, run.job_id);
+            }
+            Outcome::Failed => {
+                tally.failures += 1;
+                tally.failing |= told;
+            }
             Outcome::Skipped | Outcome::Cancelled => {}
         }
     }
@@ -150,9 +189,10 @@ impl Tx<'_> {
     /// Judges each end by itself, and makes the retries. What was not taken has lost its lease; what was reported
     /// twice counts once.
     pub(crate) async fn judge_ends<'a>(
-        &self, lease: Lease, runs: &'a [FinishedRun], mut taken: HashMap<JobId, TakenRun>,
+        &self, lease: Lease, runs: &'a [FinishedRun], mut taken: HashMap<JobId, TakenRun>, suspicious: bool,
     ) -> Work<Ends<'a>> {
-        let mut retries = self.retries(runs, &taken).await?;
+        let ended = if suspicious { self.ended_already(runs).await? } else { HashSet::new() };
+        let (mut retries, mut news) = self.after_failures(runs, &taken, &ended).await?;
         let mut ends = Ends::default();
         let mut wanted = Vec::new();
         for run in runs {
@@ -160,6 +200,11 @@ impl Tx<'_> {
                 ends.results.push(FinishResult::LostLease);
                 continue;
             };
+            ends.keys.extend(taken.serial_key);
+            if ended.contains(&run.job_id) {
+                ends.results.push(FinishResult::AlreadyClosed);
+                continue;
+            }
             let retry = retries.remove(&run.job_id);
             ends.closings.push(Closing {
                 job_id: run.job_id,
@@ -174,10 +219,11 @@ impl Tx<'_> {
                 log_ref: run.log_ref.as_deref(),
                 is_final: retry.is_none(),
             });
+            let news = news.remove(&run.job_id);
             if let Some(schedule) = taken.schedule_id {
-                ends.count(schedule, run.outcome);
+                ends.count(schedule, run, news.is_some(), self.notice_id());
             }
-            ends.keys.extend(taken.serial_key);
+            ends.notices.extend(news.map(|news| self.notice(news)));
             wanted.extend(retry.map(|retry| (ends.results.len(), retry)));
             ends.results.push(FinishResult::Closed { retry: None });
         }
@@ -185,27 +231,42 @@ impl Tx<'_> {
         Ok(ends)
     }
 
-    /// The retries of what failed, by each job's own policy. Nobody wants one of what was cancelled or deleted.
-    async fn retries(&self, runs: &[FinishedRun], taken: &HashMap<JobId, TakenRun>) -> Work<HashMap<JobId, Retry>> {
-        let failed: HashMap<JobId, ErrorCode> = runs
+    /// Which of the runs have ended already, although their claims stand.
+    async fn ended_already(&self, runs: &[FinishedRun]) -> Work<HashSet<JobId>> {
+        let ids: Vec<Uuid> = runs.iter().map(|run| run.job_id.0).collect();
+        let find = "SELECT job_id FROM punctual_internal.runs WHERE job_id = ANY ($1)";
+        let found: Vec<JobId> = self.all(find, params![ids], |row| Columns::of(row).id()).await?;
+        Ok(found.into_iter().collect())
+    }
+
+    /// What follows failures, by each job's own policy: a retry, or the news that there is none. Nobody wants either of
+    /// what was cancelled or deleted.
+    async fn after_failures(
+        &self, runs: &[FinishedRun], taken: &HashMap<JobId, TakenRun>, ended: &HashSet<JobId>,
+    ) -> Work<(HashMap<JobId, Retry>, HashMap<JobId, News>)> {
+        let failed: HashMap<JobId, (ErrorCode, Option<&str>)> = runs
             .iter()
-            .filter(|run| run.outcome == Outcome::Failed)
+            .filter(|run| run.outcome == Outcome::Failed && !ended.contains(&run.job_id))
             .filter_map(|run| Some((run, taken.get(&run.job_id)?)))
             .filter(|(_, taken)| !taken.cancel_requested)
-            .filter_map(|(run, taken)| Some((run.job_id, error_code(run, taken.cancel_code)?)))
+            .filter_map(|(run, taken)| Some((run.job_id, (error_code(run, taken.cancel_code)?, run.error.as_deref()))))
             .collect();
+        let (mut retries, mut news) = (HashMap::new(), HashMap::new());
         if failed.is_empty() {
-            return Ok(HashMap::new());
+            return Ok((retries, news));
         }
         let ids: Vec<Uuid> = failed.keys().map(|id| id.0).collect();
         let jobs: Vec<Job> = self.all(sql::jobs_by_id, params![ids], rows::job).await?;
         let deleted = self.deleted_schedules(&jobs).await?;
-        let wanted = jobs.iter().filter(|job| job.schedule_id.is_none_or(|id| !deleted.contains(&id)));
-        let retried = wanted.filter_map(|job| {
+        for job in jobs.iter().filter(|job| job.schedule_id.is_none_or(|id| !deleted.contains(&id))) {
+            let Some((code, error)) = failed.get(&job.id) else { continue };
             let chance = u64::from_be_bytes(self.id_bits()).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-            Some((job.id, retry_after(job, *failed.get(&job.id)?, self.now, chance)?))
-        });
-        Ok(retried.collect())
+            match retry_after(job, *code, self.now, chance) {
+                Some(retry) => drop(retries.insert(job.id, retry)),
+                None => drop(news.insert(job.id, News::run_failed(job, *code, *error))),
+            }
+        }
+        Ok((retries, news))
     }
 
     /// Which of the jobs' schedules are deleted. Nobody deletes the others before this transaction is done: whoever

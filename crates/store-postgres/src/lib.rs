@@ -15,6 +15,7 @@ mod holds;
 mod jobs;
 mod migrate;
 mod moves;
+mod outbox;
 mod params;
 mod prune;
 mod queue;
@@ -26,6 +27,7 @@ pub mod sql;
 mod store;
 mod tls;
 mod tx;
+mod upkeep;
 mod wake;
 
 use crate::address::Address;
@@ -126,6 +128,8 @@ pub(crate) struct Shared {
     making_partitions: AtomicBool,
     /// Rings when there may be new work or a new plan.
     changed: watch::Sender<()>,
+    /// Rings when something may be due earlier than before.
+    plans: watch::Sender<()>,
     listener: OnceLock<AbortHandle>,
     itself: Weak<Shared>,
 }
@@ -155,6 +159,7 @@ impl PostgresStore {
             partitions_until: AtomicI64::new(i64::MIN),
             making_partitions: AtomicBool::new(false),
             changed: watch::Sender::new(()),
+            plans: watch::Sender::new(()),
             listener: OnceLock::new(),
             itself: itself.clone(),
         });
@@ -207,6 +212,11 @@ impl Shared {
     /// Wakes whoever waits in this process.
     pub(crate) fn ring(&self) {
         self.changed.send_replace(());
+    }
+
+    /// Wakes whoever fires in this process.
+    pub(crate) fn ring_plans(&self) {
+        self.plans.send_replace(());
     }
 
     pub(crate) fn notifies(&self) -> bool {

@@ -15,8 +15,10 @@ struct Migration {
     sql: &'static str,
 }
 
-const MIGRATIONS: &[Migration] =
-    &[Migration { number: 1, name: "ground", breaking: true, sql: include_str!("../migrations/0001_ground.sql") }];
+const MIGRATIONS: &[Migration] = &[
+    Migration { number: 1, name: "ground", breaking: true, sql: include_str!("../migrations/0001_ground.sql") },
+    Migration { number: 2, name: "upkeep", breaking: true, sql: include_str!("../migrations/0002_upkeep.sql") },
+];
 
 /// The oldest server this store works on, as it numbers itself.
 const OLDEST_SERVER: i32 = 130_000;

@@ -213,6 +213,7 @@ fn state(c: &mut Columns<'_>) -> Result<ScheduleState, Unreadable> {
         exhausted_at: c.optional_time()?,
         problem: c.next()?,
         pause: pause(c)?,
+        fired_from: c.word()?,
     })
 }
 

@@ -35,27 +35,27 @@ impl Store for PostgresStore {
     }
 
     async fn create_schedule(&self, definition: ScheduleDefinition) -> StoreResult<Schedule> {
-        in_transaction!(&self.shared, wake | tx | tx.create_schedule(&definition))
+        in_transaction!(&self.shared, plan | tx | tx.create_schedule(&definition))
     }
 
     async fn update_schedule_if_version(
         &self, id: ScheduleId, version: i64, definition: ScheduleDefinition,
     ) -> StoreResult<Schedule> {
-        in_transaction!(&self.shared, wake | tx | tx.update_schedule(id, version, &definition))
+        in_transaction!(&self.shared, plan | tx | tx.update_schedule(id, version, &definition))
     }
 
     async fn pause_schedule(&self, id: ScheduleId, by: Option<String>, note: Option<String>) -> StoreResult<Schedule> {
         name::check_text("by", by.as_deref().unwrap_or_default())?;
         name::check_text("note", note.as_deref().unwrap_or_default())?;
-        in_transaction!(&self.shared, |tx| tx.pause_schedule(id, by.as_deref(), note.as_deref()))
+        in_transaction!(&self.shared, plan | tx | tx.pause_schedule(id, by.as_deref(), note.as_deref()))
     }
 
     async fn resume_schedule(&self, id: ScheduleId) -> StoreResult<Schedule> {
-        in_transaction!(&self.shared, wake | tx | tx.resume_schedule(id))
+        in_transaction!(&self.shared, plan | tx | tx.resume_schedule(id))
     }
 
     async fn reschedule(&self, id: ScheduleId, at: Timestamp) -> StoreResult<Schedule> {
-        in_transaction!(&self.shared, wake | tx | tx.reschedule(id, at))
+        in_transaction!(&self.shared, plan | tx | tx.reschedule(id, at))
     }
 
     async fn trigger_schedule(&self, id: ScheduleId, input: Option<Json>, by: Option<String>) -> StoreResult<JobId> {
@@ -65,7 +65,7 @@ impl Store for PostgresStore {
     }
 
     async fn delete_schedule(&self, id: ScheduleId) -> StoreResult<()> {
-        in_transaction!(&self.shared, |tx| tx.delete_schedule(id))
+        in_transaction!(&self.shared, plan | tx | tx.delete_schedule(id))
     }
 
     async fn schedule(&self, key: &ScheduleKey) -> StoreResult<Option<Schedule>> {
@@ -81,7 +81,7 @@ impl Store for PostgresStore {
     }
 
     async fn next_due_in(&self) -> StoreResult<Option<SignedDuration>> {
-        Ok(fire::read_next_due(&self.shared, &self.shared.session().await?).await?)
+        Ok(fire::read_next_due(&self.shared).await?)
     }
 
     async fn fire_due(&self, node: Option<NodeId>, limit: usize) -> StoreResult<Fired> {
@@ -89,13 +89,21 @@ impl Store for PostgresStore {
     }
 
     async fn reconcile_schedules(&self, after: Option<ScheduleId>, limit: usize) -> StoreResult<Reconciled> {
-        in_transaction!(&self.shared, wake | tx | tx.reconcile(after, limit))
+        in_transaction!(&self.shared, plan | tx | tx.reconcile(after, limit))
     }
 
     async fn enqueue_jobs(&self, jobs: Vec<NewJob>) -> StoreResult<Vec<JobId>> {
         jobs.iter().try_for_each(NewJob::validate)?;
+        let delayed = jobs.iter().any(|job| job.run_at.is_some());
         if jobs.iter().all(|job| job.serial_key.is_none()) && !self.shared.notifies() {
-            return queue::enqueue_plain(&self.shared, &jobs).await;
+            let made = queue::enqueue_plain(&self.shared, &jobs).await?;
+            if delayed {
+                self.shared.ring_plans();
+            }
+            return Ok(made);
+        }
+        if delayed {
+            return in_transaction!(&self.shared, plan | tx | tx.enqueue_jobs(&jobs));
         }
         in_transaction!(&self.shared, wake | tx | tx.enqueue_jobs(&jobs))
     }
@@ -168,7 +176,7 @@ impl Store for PostgresStore {
     }
 
     async fn recover_lost_nodes(&self, lost: Vec<LostNode>) -> StoreResult<Recovered> {
-        in_transaction!(&self.shared, wake | tx | tx.recover(&lost))
+        in_transaction!(&self.shared, plan | tx | tx.recover(&lost))
     }
 
     async fn set_queue_paused(&self, queue: &str, paused: bool) -> StoreResult<()> {
@@ -199,6 +207,6 @@ impl Store for PostgresStore {
     async fn prune_history(&self, retention: Retention) -> StoreResult<Pruned> {
         let dropped = in_transaction!(&self.shared, |tx| tx.drop_partitions(retention))?;
         let deleted = in_transaction!(&self.shared, |tx| tx.prune_rows(retention))?;
-        Ok(Pruned { jobs: dropped.jobs + deleted.jobs, slots: dropped.slots + deleted.slots })
+        Ok(Pruned { jobs: dropped.jobs + deleted.jobs, slots: dropped.slots + deleted.slots, ..deleted })
     }
 }

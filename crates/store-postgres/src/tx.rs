@@ -32,11 +32,24 @@ pub(crate) struct Tx<'s> {
 /// A macro, because a closure that borrows the transaction for the time of a future cannot say that the future may
 /// move between threads.
 macro_rules! in_transaction {
-    // The same for a verb after which there may be new work or a new plan.
+    // The same for a verb after which something may be due earlier than before.
+    ($shared:expr, plan |$tx:ident| $work:expr) => {{
+        let done = $crate::tx::in_transaction!($shared, |$tx| async {
+            let answer = $work.await?;
+            $tx.notify($crate::wake::PLANS).await?;
+            Ok(answer)
+        });
+        if done.is_ok() {
+            $shared.ring();
+            $shared.ring_plans();
+        }
+        done
+    }};
+    // The same for a verb after which there may be new work.
     ($shared:expr, wake |$tx:ident| $work:expr) => {{
         let done = $crate::tx::in_transaction!($shared, |$tx| async {
             let answer = $work.await?;
-            $tx.notify().await?;
+            $tx.notify("").await?;
             Ok(answer)
         });
         if done.is_ok() {
@@ -172,9 +185,9 @@ impl<'s> Tx<'s> {
     }
 
     /// Tells idle nodes that there is something to do, once for everything this transaction makes.
-    pub(crate) async fn notify(&self) -> Work<()> {
+    pub(crate) async fn notify(&self, what: &str) -> Work<()> {
         if self.shared.notifies() {
-            self.execute("SELECT pg_notify($1, '')", params![crate::CHANNEL]).await?;
+            self.execute("SELECT pg_notify($1, $2)", params![crate::CHANNEL, what]).await?;
         }
         Ok(())
     }

@@ -13,6 +13,9 @@ use tokio_postgres::AsyncMessage;
 /// How long a listener waits before it connects again.
 const LISTEN_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
+/// What a notification says when something may be due earlier than before, and not only when there is work.
+pub(crate) const PLANS: &str = "plans";
+
 /// What rings when there may be new work or a new plan.
 pub(crate) struct Wakes(pub(crate) watch::Receiver<()>);
 
@@ -59,8 +62,13 @@ async fn listen_once(store: &Weak<Shared>) -> Result<(), String> {
             connection.poll_message(context)
         });
         match message.await {
-            Some(Ok(AsyncMessage::Notification(_))) => match store.upgrade() {
-                Some(shared) => shared.ring(),
+            Some(Ok(AsyncMessage::Notification(told))) => match store.upgrade() {
+                Some(shared) => {
+                    shared.ring();
+                    if told.payload() == PLANS {
+                        shared.ring_plans();
+                    }
+                }
                 None => return Ok(()),
             },
             Some(Ok(_)) => {}

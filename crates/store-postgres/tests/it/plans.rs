@@ -34,7 +34,11 @@ const HOT: &[(&str, usize)] = &[
     ("schedule_jobs_page", 3),
     ("slots_page", 3),
     ("queue_page", 6),
-    ("record_results", 5),
+    ("record_results", 9),
+    ("insert_slots_alone", 11),
+    ("due_soon", 2),
+    ("prune_candidates", 6),
+    ("take_notices", 2),
 ];
 
 /// Those that may sort what they have already limited: the heads of several lanes, a page, or the batch itself.
