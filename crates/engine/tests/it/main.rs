@@ -2,7 +2,9 @@
 
 mod faulty;
 mod fire;
+mod memory;
 mod node;
+mod retain;
 
 use jiff::{SignedDuration, Timestamp};
 use punctual_core::name::Name;
