@@ -18,7 +18,9 @@ CREATE INDEX outbox_open ON punctual_internal.outbox (id) WHERE delivered_at IS 
 -- Set by a failure that was told, cleared by the next success; `recovered_from` is what the last success cleared.
 ALTER TABLE punctual_internal.schedule_results
   ADD COLUMN failing_since timestamptz,
-  ADD COLUMN recovered_from timestamptz;
+  ADD COLUMN recovered_from timestamptz,
+  -- A run must be able to end while somebody has locked the schedules; `punctual doctor` looks for what has none.
+  DROP CONSTRAINT schedule_results_schedule_id_fkey;
 
 -- What is fired from the memory of the processes that declare it has a next slot here, and is never due.
 ALTER TABLE punctual_internal.schedule_state

@@ -56,7 +56,7 @@ async fn try_fire(shared: &Shared, node: Option<NodeId>, limit: usize) -> Work<F
 
 /// Begins a transaction that does not wait long for a table. A round trip of its own, because a statement waits for
 /// its tables already when it is prepared.
-async fn begin_impatiently(shared: &Shared) -> Work<Tx<'_>> {
+pub(crate) async fn begin_impatiently(shared: &Shared) -> Work<Tx<'_>> {
     Ok(Tx::begin_with(shared, vec![Step::Word(LOCKS)]).await?.0)
 }
 

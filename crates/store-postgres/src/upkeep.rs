@@ -2,7 +2,7 @@
 
 use crate::PostgresStore;
 use crate::error::Work;
-use crate::fire::schedule_row;
+use crate::fire::{begin_impatiently, schedule_row};
 use crate::firing::Written;
 use crate::params::{params, time};
 use crate::rows;
@@ -14,7 +14,7 @@ use jiff::{SignedDuration, Timestamp};
 use punctual_core::firing::{Firing, Next};
 use punctual_core::id::{NodeId, NoticeId, ScheduleId};
 use punctual_core::schedule::{FiredFrom, Schedule};
-use punctual_core::store::{Changes, Lease, Store, StoreError, StoreResult};
+use punctual_core::store::{Changes, Lease, StoreError, StoreResult};
 use punctual_core::upkeep::{Declaration, Declarations, Declared, FiredFromMemory, Notice, Plans, Upkeep};
 
 #[async_trait]
@@ -31,8 +31,10 @@ impl Upkeep for PostgresStore {
     async fn schedules_to_remember(
         &self, within: SignedDuration, limit: usize, declared: &[ScheduleId],
     ) -> StoreResult<Vec<Schedule>> {
-        let now = self.now().await?;
-        Ok(self.remember(now, within, limit, declared).await?)
+        // A node whose look at the schedules hangs would not get to firing what it remembers.
+        let mut tx = begin_impatiently(&self.shared).await?;
+        let found = tx.remember(within, limit, declared).await;
+        Ok(tx.end(found).await?)
     }
 
     async fn fire_remembered(
@@ -50,27 +52,22 @@ impl Upkeep for PostgresStore {
     }
 }
 
-impl PostgresStore {
-    async fn remember(
-        &self, now: Timestamp, within: SignedDuration, limit: usize, declared: &[ScheduleId],
-    ) -> Work<Vec<Schedule>> {
-        let session = self.shared.session().await?;
-        let until = now.saturating_add(within).unwrap_or(Timestamp::MAX);
-        let rows = session.rows(sql::due_soon, &params![time(until), crate::params::limit(limit)]).await?;
+impl Tx<'_> {
+    async fn remember(&self, within: SignedDuration, limit: usize, declared: &[ScheduleId]) -> Work<Vec<Schedule>> {
+        let until = self.now.saturating_add(within).unwrap_or(Timestamp::MAX);
+        let params = params![time(until), crate::params::limit(limit)];
         // What cannot be understood could not be fired from memory, either.
-        let due = rows::collect(&rows, schedule_row)?.into_iter();
+        let due = self.all(sql::due_soon, params, schedule_row).await?.into_iter();
         let mut found: Vec<Schedule> = due.filter_map(|(_, schedule)| schedule.ok()).collect();
         if !declared.is_empty() {
             let ids: Vec<_> = declared.iter().map(|id| id.0).collect();
-            let rows = session.rows(sql::fired_from_memory, &params![ids]).await?;
-            let own = rows::collect(&rows, schedule_row)?.into_iter().filter_map(|(_, schedule)| schedule.ok());
-            found.extend(own.map(|schedule| schedule.planned_in_memory(now)));
+            let own = self.all(sql::fired_from_memory, params![ids], schedule_row).await?.into_iter();
+            let own = own.filter_map(|(_, schedule)| schedule.ok());
+            found.extend(own.map(|schedule| schedule.planned_in_memory(self.now)));
         }
         Ok(found)
     }
-}
 
-impl Tx<'_> {
     async fn declare(&mut self, declarations: &Declarations) -> Work<Declared> {
         // Whoever comes second finds the schedules made. SQLite has one writer and needs no lock.
         self.rows("SELECT pg_advisory_xact_lock(7815263003)", params![]).await?;

@@ -3,4 +3,6 @@
 mod crash;
 mod cron;
 mod demo;
+mod fallback;
+mod serve;
 mod world;

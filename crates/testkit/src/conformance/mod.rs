@@ -88,6 +88,7 @@ macro_rules! for_each_conformance_case {
                 e05_what_a_fire_changes_changes_together,
                 e05_a_job_carries_what_its_schedule_says,
                 d10_jitter_delays_a_slot_by_less_than_the_gap_and_keeps_its_name,
+                e07_reads_go_on_while_ten_thousand_slots_are_fired,
                 d10_a_batch_looks_at_no_more_than_it_was_asked_to,
                 d10_jobs_are_queued_in_the_order_that_is_reported,
                 d11_a_slot_runs_only_if_the_other_schedule_succeeded_within_the_window,
