@@ -141,10 +141,20 @@ pub async fn run_until(
         if stale_in == Some(Duration::ZERO) && !setback {
             if let Err(error) = memory.refresh(store, uptime.now()).await {
                 tracing::warn!("failed to read the schedules that are due soon: {error}");
+                setback = true;
             }
             (changed, stale_in) = (false, None);
         }
-        let nap = nap(store, options.sweep, &memory, setback).await;
+        let nap = match until_due(store, options.sweep, setback).await {
+            Ok(nap) => nap,
+            // Whoever cannot say when something is due is asked to fire, so that it is noticed when he cannot.
+            Err(error) => {
+                tracing::warn!("failed to ask when something is due: {error}");
+                setback = true;
+                SETBACK
+            }
+        };
+        let nap = nap.min(until_due_in_memory(store, &memory).await);
         tokio::select! {
             // What is being written when the shutdown comes is finished first: a pass is never cut.
             biased;
@@ -197,24 +207,21 @@ async fn fire_somehow(
     setback
 }
 
-/// How long until there is something to do.
-async fn nap(store: &dyn Store, sweep: Duration, memory: &Memory, setback: bool) -> Duration {
-    let nap = if setback { SETBACK } else { until_due(store, sweep).await };
-    let Some(due) = memory.next_due() else { return nap };
-    match store.now().await {
-        Ok(now) => nap.min(Duration::try_from(due.duration_since(now)).unwrap_or(Duration::ZERO)),
-        Err(_) => SETBACK,
+/// How long until there is something to do in the store.
+async fn until_due(store: &dyn Store, sweep: Duration, setback: bool) -> StoreResult<Duration> {
+    if setback {
+        return Ok(SETBACK);
     }
+    let wait = store.next_due_in().await?;
+    Ok(wait.map_or(sweep, |wait| Duration::try_from(wait).unwrap_or(Duration::ZERO).min(sweep)))
 }
 
-async fn until_due(store: &dyn Store, sweep: Duration) -> Duration {
-    match store.next_due_in().await {
-        Ok(Some(wait)) => Duration::try_from(wait).unwrap_or(Duration::ZERO).min(sweep),
-        Ok(None) => sweep,
-        Err(error) => {
-            tracing::warn!("failed to ask when something is due: {error}");
-            SETBACK
-        }
+/// How long until there is something to fire from memory.
+async fn until_due_in_memory(store: &dyn Store, memory: &Memory) -> Duration {
+    let Some(due) = memory.next_due() else { return Duration::MAX };
+    match store.now().await {
+        Ok(now) => Duration::try_from(due.duration_since(now)).unwrap_or(Duration::ZERO),
+        Err(_) => SETBACK,
     }
 }
 

@@ -176,7 +176,12 @@ impl Store for PostgresStore {
     }
 
     async fn recover_lost_nodes(&self, lost: Vec<LostNode>) -> StoreResult<Recovered> {
-        in_transaction!(&self.shared, plan | tx | tx.recover(&lost))
+        let recovered = in_transaction!(&self.shared, |tx| tx.recover(&lost))?;
+        if recovered != Recovered::default() {
+            self.shared.ring();
+            self.shared.ring_plans();
+        }
+        Ok(recovered)
     }
 
     async fn set_queue_paused(&self, queue: &str, paused: bool) -> StoreResult<()> {
