@@ -217,12 +217,6 @@ impl Slots<'_> {
         }
     }
 
-    /// A slot that is planned, with its due time. One that somebody chose by hand has no jitter of its own.
-    pub(crate) fn as_planned(&self, slot_at: Timestamp) -> NextSlot {
-        let own = self.latest_at_or_before(slot_at) == Some(slot_at);
-        NextSlot { slot_at, run_at: if own { self.due_at(slot_at) } else { slot_at } }
-    }
-
     /// What a plan made at an instant lies behind: that instant, and every decided slot. The schedule's own beginning
     /// is among them, because a clock that has gone back since must not plan what would never be trusted.
     fn planned_behind(&self, now: Timestamp) -> Timestamp {

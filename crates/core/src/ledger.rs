@@ -40,10 +40,7 @@ impl Schedule {
 
     /// Where firing goes on, from memory or in the store, after the other one did it.
     pub fn next_in_memory(&self, now: Timestamp) -> Next {
-        match (self.state.next_slot_at, self.slots()) {
-            (Some(slot_at), Ok(slots)) => Next::Slot(slots.as_planned(slot_at)),
-            _ => self.plan_next(now),
-        }
+        if self.state.next_slot_at.is_some() { self.plan_kept() } else { self.plan_next(now) }
     }
 
     /// A range without the slots that the ledger holds already: what is left of it, in order of time.

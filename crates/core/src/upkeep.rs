@@ -3,13 +3,13 @@
 //! News that somebody must be told of, schedules that a program declares, and firing from what a node remembers when
 //! the plans cannot be read.
 
-use crate::closing::storable_text;
+use crate::closing::{End, storable_text};
 use crate::id::{JobId, NodeId, NoticeId, ScheduleId};
 use crate::invalid::Invalid;
 use crate::job::Job;
 use crate::json::Json;
 use crate::name::Name;
-use crate::run::ErrorCode;
+use crate::run::{ErrorCode, Outcome};
 use crate::schedule::{FiredFrom, Schedule, ScheduleDefinition, Source};
 use crate::store::{Changes, Fired, Lease, StoreResult};
 use crate::words::words;
@@ -60,7 +60,14 @@ pub struct News {
 }
 
 impl News {
-    /// The last job of a chain failed.
+    /// What is told of a run's end: that it failed, and that nothing follows. The caller has made sure that somebody
+    /// wanted the work: nobody is told of what was cancelled or whose schedule was deleted.
+    pub fn of_end(job: &Job, end: &End) -> Option<Self> {
+        let code = end.error_code.filter(|_| end.outcome == Outcome::Failed && end.retry.is_none())?;
+        Some(Self::run_failed(job, code, end.error.as_deref()))
+    }
+
+    /// A job failed, and nothing follows.
     pub fn run_failed(job: &Job, code: ErrorCode, error: Option<&str>) -> Self {
         #[derive(Serialize)]
         struct Payload<'a> {

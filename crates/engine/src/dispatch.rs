@@ -4,6 +4,7 @@
 //! under load reports are grouped by themselves, and on an idle node each is sent at once.
 
 use crate::clock::Uptime;
+use crate::scribe::Scribe;
 use crate::stop::StopHandle;
 use crate::work::{Executors, run_job};
 use punctual_core::execute::StopReason;
@@ -88,6 +89,7 @@ pub struct Desk {
     options: DeskOptions,
     uptime: Uptime,
     running: RunningSet,
+    scribe: Arc<Scribe>,
     tasks: JoinSet<FinishedRun>,
     /// Claimed and not started.
     waiting: VecDeque<ClaimedJob>,
@@ -104,6 +106,7 @@ impl Desk {
         running: RunningSet,
     ) -> Self {
         Self {
+            scribe: Arc::new(Scribe::start(Arc::clone(&store), lease)),
             store,
             lease,
             executors,
@@ -131,6 +134,11 @@ impl Desk {
     /// How many runs are going on.
     pub fn runs(&self) -> usize {
         self.running.len()
+    }
+
+    /// Which runs are going on.
+    pub fn running_jobs(&self) -> Vec<JobId> {
+        self.running.lock().keys().copied().collect()
     }
 
     /// Tells all runs to stop.
@@ -233,8 +241,8 @@ impl Desk {
         {
             let (stop, id) = (StopHandle::default(), claimed.job.id);
             self.running.lock().insert(id, RunningJob { stop: stop.clone(), since: self.uptime.now() });
-            let (executors, grace) = (self.executors.clone(), self.options.grace);
-            self.tasks.spawn(async move { run_job(&executors, claimed, stop, grace).await });
+            let (executors, grace, scribe) = (self.executors.clone(), self.options.grace, Arc::clone(&self.scribe));
+            self.tasks.spawn(async move { run_job(&executors, claimed, stop, grace, &scribe).await });
         }
     }
 

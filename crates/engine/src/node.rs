@@ -6,6 +6,7 @@ use crate::declare::declare_once;
 use crate::fire::{self, FireOptions, FirePass, FireWatch};
 use crate::lease::HeldLease;
 use crate::memory::{Fallback, MemoryOptions};
+use crate::offers;
 use crate::reconcile;
 use crate::recover::{Observer, recover_once};
 use crate::retain::{self, Keep};
@@ -209,6 +210,8 @@ impl Life {
         loops.spawn(async move { retain::run(&*history, keep, every).await });
         let (plans, every) = (Arc::clone(&store), options.reconcile);
         loops.spawn(async move { reconcile::run(&*plans, every).await });
+        let (needs, every) = (Arc::clone(&store), options.sweep);
+        loops.spawn(async move { offers::run(&*needs, every).await });
         loops.spawn(watch_others(Arc::clone(&store), options.clone(), uptime));
         let desk = Desk::new(Arc::clone(&store), lease.lease, executors.clone(), options.desk.clone(), uptime, running);
         let (changes, options) = (store.changes(), options.clone());

@@ -2,20 +2,22 @@
 
 use crate::Shared;
 use crate::error::Work;
-use crate::jobs::{Closing, Making, closing_params, serial_keys, settling};
+use crate::jobs::{Closing, closing_params, serial_keys, settling};
+use crate::making::Making;
 use crate::outbox::notice_params;
 use crate::params::params;
 use crate::rows::{self, Columns, Unreadable};
 use crate::session::{Answer, Session, Step};
 use crate::sql;
 use crate::tx::{Patience, Tx};
+use crate::wake::Wake;
 use jiff::Timestamp;
-use punctual_core::closing::{Retry, error_code, retry_after};
+use punctual_core::closing::{EndFacts, Retry, is_of_interest, judge_end};
 use punctual_core::id::{JobId, NoticeId, ScheduleId};
 use punctual_core::job::{Artifact, Job};
 use punctual_core::json::Json;
 use punctual_core::run::{ErrorCode, Outcome};
-use punctual_core::store::{FinishResult, FinishedRun, Lease, StoreError, StoreResult};
+use punctual_core::store::{FinishResult, FinishedRun, Lease, StoreResult};
 use punctual_core::upkeep::{News, Notice};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::SystemTime;
@@ -56,11 +58,9 @@ async fn try_finish(
     };
     let mut steps = ends.steps(tx.at());
     let wakes = ends.wakes();
-    if wakes && shared.notifies() {
-        // A retry is due later, and a node that sleeps until something is due must hear of it.
-        steps.push(Step::Rows("SELECT pg_notify($1, $2)", params![crate::CHANNEL, crate::wake::PLANS]));
-    }
+    steps.extend(wakes.then_some(Wake::Work).and_then(Wake::step));
     tx.pipeline_and_commit(steps).await?;
+    shared.ended.send_replace(());
     if wakes {
         shared.ring();
         shared.ring_plans();
@@ -159,8 +159,7 @@ impl Ends<'_> {
         !self.keys.is_empty() || self.results.iter().any(|it| matches!(it, FinishResult::Closed { retry: Some(_) }))
     }
 
-    fn count(&mut self, schedule: ScheduleId, run: &FinishedRun, told: bool, notice: NoticeId) {
-        let outcome = run.outcome;
+    fn count(&mut self, schedule: ScheduleId, job: JobId, outcome: Outcome, told: bool, notice: NoticeId) {
         let tally = self.tallies.entry(schedule).or_insert(Tally {
             last: outcome,
             succeeded: false,
@@ -168,13 +167,13 @@ impl Ends<'_> {
             failing: false,
             hurt: false,
             notice,
-            job: run.job_id,
+            job,
         });
         tally.last = outcome;
         match outcome {
             Outcome::Completed => {
                 (tally.hurt, tally.failing) = (tally.hurt || tally.failing, false);
-                (tally.succeeded, tally.failures, tally.job) = (true, 0, run.job_id);
+                (tally.succeeded, tally.failures, tally.job) = (true, 0, job);
             }
             Outcome::Failed => {
                 tally.failures += 1;
@@ -192,7 +191,7 @@ impl Tx<'_> {
         &self, lease: Lease, runs: &'a [FinishedRun], mut taken: HashMap<JobId, TakenRun>, suspicious: bool,
     ) -> Work<Ends<'a>> {
         let ended = if suspicious { self.ended_already(runs).await? } else { HashSet::new() };
-        let (mut retries, mut news) = self.after_failures(runs, &taken, &ended).await?;
+        let jobs = self.jobs_of_failures(runs, &taken).await?;
         let mut ends = Ends::default();
         let mut wanted = Vec::new();
         for run in runs {
@@ -205,26 +204,29 @@ impl Tx<'_> {
                 ends.results.push(FinishResult::AlreadyClosed);
                 continue;
             }
-            let retry = retries.remove(&run.job_id);
+            let chance = u64::from_be_bytes(self.id_bits()).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            let job = jobs.get(&run.job_id);
+            let end = judge_end(run, EndFacts { job, cancel_code: taken.cancel_code, now: self.now, chance });
+            let news = job.and_then(|job| News::of_end(job, &end));
             ends.closings.push(Closing {
                 job_id: run.job_id,
                 schedule_id: taken.schedule_id,
                 node_id: Some(lease.node_id),
                 started_at: Some(taken.started_at),
-                outcome: run.outcome,
-                error_code: error_code(run, taken.cancel_code),
-                error: run.error.as_deref(),
+                outcome: end.outcome,
+                error_code: end.error_code,
+                error: end.error,
                 exit_code: run.exit_code,
                 output: run.output.as_ref().map(Json::as_str),
                 log_ref: run.log_ref.as_deref(),
-                is_final: retry.is_none(),
+                usage: run.usage.as_ref().map(Json::as_str),
+                is_final: end.retry.is_none(),
             });
-            let news = news.remove(&run.job_id);
             if let Some(schedule) = taken.schedule_id {
-                ends.count(schedule, run, news.is_some(), self.notice_id());
+                ends.count(schedule, run.job_id, end.outcome, news.is_some(), self.notice_id());
             }
             ends.notices.extend(news.map(|news| self.notice(news)));
-            wanted.extend(retry.map(|retry| (ends.results.len(), retry)));
+            wanted.extend(end.retry.map(|retry| (ends.results.len(), retry)));
             ends.results.push(FinishResult::Closed { retry: None });
         }
         self.make_retries(wanted, &mut ends).await?;
@@ -239,34 +241,21 @@ impl Tx<'_> {
         Ok(found.into_iter().collect())
     }
 
-    /// What follows failures, by each job's own policy: a retry, or the news that there is none. Nobody wants either of
-    /// what was cancelled or deleted.
-    async fn after_failures(
-        &self, runs: &[FinishedRun], taken: &HashMap<JobId, TakenRun>, ended: &HashSet<JobId>,
-    ) -> Work<(HashMap<JobId, Retry>, HashMap<JobId, News>)> {
-        let failed: HashMap<JobId, (ErrorCode, Option<&str>)> = runs
+    /// The jobs of those runs after which something may follow, or whose end is told. Nobody wants that of what was
+    /// cancelled or deleted.
+    async fn jobs_of_failures(&self, runs: &[FinishedRun], taken: &HashMap<JobId, TakenRun>) -> Work<HashMap<JobId, Job>> {
+        let ids: Vec<Uuid> = runs
             .iter()
-            .filter(|run| run.outcome == Outcome::Failed && !ended.contains(&run.job_id))
-            .filter_map(|run| Some((run, taken.get(&run.job_id)?)))
-            .filter(|(_, taken)| !taken.cancel_requested)
-            .filter_map(|(run, taken)| Some((run.job_id, (error_code(run, taken.cancel_code)?, run.error.as_deref()))))
+            .filter(|run| is_of_interest(run) && taken.get(&run.job_id).is_some_and(|taken| !taken.cancel_requested))
+            .map(|run| run.job_id.0)
             .collect();
-        let (mut retries, mut news) = (HashMap::new(), HashMap::new());
-        if failed.is_empty() {
-            return Ok((retries, news));
+        if ids.is_empty() {
+            return Ok(HashMap::new());
         }
-        let ids: Vec<Uuid> = failed.keys().map(|id| id.0).collect();
         let jobs: Vec<Job> = self.all(sql::jobs_by_id, params![ids], rows::job).await?;
         let deleted = self.deleted_schedules(&jobs).await?;
-        for job in jobs.iter().filter(|job| job.schedule_id.is_none_or(|id| !deleted.contains(&id))) {
-            let Some((code, error)) = failed.get(&job.id) else { continue };
-            let chance = u64::from_be_bytes(self.id_bits()).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-            match retry_after(job, *code, self.now, chance) {
-                Some(retry) => drop(retries.insert(job.id, retry)),
-                None => drop(news.insert(job.id, News::run_failed(job, *code, *error))),
-            }
-        }
-        Ok((retries, news))
+        let wanted = jobs.into_iter().filter(|job| job.schedule_id.is_none_or(|id| !deleted.contains(&id)));
+        Ok(wanted.map(|job| (job.id, job)).collect())
     }
 
     /// Which of the jobs' schedules are deleted. Nobody deletes the others before this transaction is done: whoever
@@ -311,10 +300,7 @@ impl Tx<'_> {
 
     pub(crate) async fn add_artifacts(&mut self, lease: Lease, job: JobId, artifacts: &[Artifact]) -> Work<()> {
         // Locked, so that two reports of one run number their artifacts one after the other.
-        let mine =
-            "SELECT 1 FROM punctual_internal.running WHERE job_id = $1 AND node_id = $2 AND lease_id = $3 FOR UPDATE";
-        let held = self.one(mine, params![job.0, lease.node_id.0, lease.lease_id.0], rows::value::<i32>).await?;
-        held.ok_or(StoreError::LostLease)?;
+        self.hold_run(lease, job).await?;
         let insert = "INSERT INTO punctual_internal.artifacts (job_id, number, name, location, size_bytes, sha256)
                       SELECT $1, w.n + coalesce((SELECT max(number) FROM punctual_internal.artifacts WHERE job_id = $1), 0),
                              w.name, w.location, w.size_bytes, w.sha256

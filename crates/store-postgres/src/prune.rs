@@ -11,6 +11,19 @@ use punctual_core::store::{PruneFrom, Pruned, Retention};
 use std::time::SystemTime;
 use uuid::Uuid;
 
+/// What is forgotten with jobs: their runs first, because the other ledgers refuse to let go of what belongs to one,
+/// and the jobs themselves last.
+const FORGOTTEN: [&str; 8] = [
+    "DELETE FROM punctual_internal.runs WHERE job_id = ANY ($1)",
+    "DELETE FROM punctual_internal.artifacts WHERE job_id = ANY ($1)",
+    "DELETE FROM punctual_internal.artifact_contents WHERE job_id = ANY ($1)",
+    "DELETE FROM punctual_internal.run_logs WHERE job_id = ANY ($1)",
+    "DELETE FROM punctual_internal.run_progress WHERE job_id = ANY ($1)",
+    "DELETE FROM punctual_internal.step_memos WHERE root_job_id = ANY ($1)",
+    "DELETE FROM punctual_internal.retries WHERE retry_of = ANY ($1)",
+    "DELETE FROM punctual_internal.jobs WHERE id = ANY ($1)",
+];
+
 impl Tx<'_> {
     /// Drops partitions that lie before the marks, a short transaction of its own because the ledgers are locked
     /// meanwhile; what must stay is carried over first.
@@ -47,6 +60,8 @@ impl Tx<'_> {
         let notices = self.execute(sql::prune_notices, params![before.0, limit]).await?;
         pruned.notices = usize::try_from(notices).unwrap_or(usize::MAX);
         self.prune_serial_keys(limit).await?;
+        // Keys whose job is forgotten. Whoever is about to use one holds its lock, and it is passed over.
+        self.execute(sql::prune_job_keys, params![limit]).await?;
         self.execute("UPDATE punctual_internal.retention SET pruning = false", params![]).await?;
         let more = job.is_some() || schedule.is_some() || pruned.notices == retention.limit;
         let from = retention.from;
@@ -72,12 +87,8 @@ impl Tx<'_> {
             .await?;
         let old: Vec<Uuid> = seen.iter().filter(|(_, may_go)| *may_go).map(|(id, _)| id.0).collect();
         if !old.is_empty() {
-            let steps = [
-                Step::Count("DELETE FROM punctual_internal.runs WHERE job_id = ANY ($1)", params![old.clone()]),
-                Step::Count("DELETE FROM punctual_internal.artifacts WHERE job_id = ANY ($1)", params![old.clone()]),
-                Step::Count("DELETE FROM punctual_internal.retries WHERE retry_of = ANY ($1)", params![old.clone()]),
-                Step::Count("DELETE FROM punctual_internal.jobs WHERE id = ANY ($1)", params![old]),
-            ];
+            let steps: Vec<Step<'_>> =
+                FORGOTTEN.iter().map(|forget| Step::Count(forget, params![old.clone()])).collect();
             let gone = self.pipeline(&steps).await?.last().map_or(0, crate::session::Answer::count);
             pruned.jobs = usize::try_from(gone).unwrap_or(usize::MAX);
         }

@@ -38,9 +38,6 @@ impl Tx<'_> {
         }
         self.settle_serial_keys(&keys).await?;
         self.close_lost(&orphans, &mut recovered).await?;
-        if recovered != Recovered::default() {
-            self.notify(crate::wake::PLANS).await?;
-        }
         Ok(recovered)
     }
 

@@ -8,7 +8,7 @@ use crate::params::{params, time};
 use crate::rows;
 use crate::sql;
 use crate::tx::{Tx, in_transaction};
-use crate::wake::Wakes;
+use crate::wake::{Wake, Wakes};
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
 use punctual_core::firing::{Firing, Next};
@@ -20,12 +20,13 @@ use punctual_core::upkeep::{Declaration, Declarations, Declared, FiredFromMemory
 #[async_trait]
 impl Upkeep for PostgresStore {
     fn plan_changes(&self) -> Box<dyn Changes> {
+        crate::wake::listen(&self.shared.shared);
         Box::new(Wakes(self.shared.plans.subscribe()))
     }
 
     async fn declare_schedules(&self, declarations: Declarations) -> StoreResult<Declared> {
         declarations.validate()?;
-        in_transaction!(&self.shared, plan | tx | tx.declare(&declarations))
+        in_transaction!(&self.shared, Plans | tx | tx.declare(&declarations))
     }
 
     async fn schedules_to_remember(
@@ -40,7 +41,11 @@ impl Upkeep for PostgresStore {
     async fn fire_remembered(
         &self, node: Option<NodeId>, schedules: Vec<Schedule>, plans: Plans,
     ) -> StoreResult<FiredFromMemory> {
-        in_transaction!(&self.shared, wake | tx | tx.fire_remembered(node, &schedules, plans))
+        in_transaction!(
+            &self.shared,
+            |done| (!done.fired.jobs.is_empty()).then_some(Wake::Told),
+            |tx| tx.fire_remembered(node, &schedules, plans)
+        )
     }
 
     async fn take_notices_if_leased(&self, lease: Lease, limit: usize) -> StoreResult<Vec<Notice>> {

@@ -66,6 +66,9 @@ impl Tx<'_> {
                 chain.map_or(1, |c| c.attempt),
                 chain.map_or(0, |c| c.failures),
                 chain.map_or(0, |c| c.interruptions),
+                spec.job_key.as_ref().map(|key| &key.key),
+                spec.job_key.as_ref().map(|key| key.mode.as_str()),
+                spec.owner,
             ],
         )?;
         if let Some(schedule_id) = origin.schedule_id {
@@ -179,12 +182,13 @@ impl Tx<'_> {
             exit_code: None,
             output: None,
             log_ref: None,
+            usage: None,
             is_final: true,
         })
     }
 
     /// Closes a job that cannot have been closed before.
-    fn close(&mut self, run: &Closing<'_>) -> StoreResult<()> {
+    pub(crate) fn close(&mut self, run: &Closing<'_>) -> StoreResult<()> {
         match self.close_once(run)? {
             true => Ok(()),
             false => Err(StoreError::Internal(format!("the job {} waits although its run has ended", run.job_id))),
@@ -209,6 +213,7 @@ impl Tx<'_> {
                 run.output.map(Json::as_str),
                 run.log_ref.map(storable_text),
                 run.is_final,
+                run.usage.map(Json::as_str),
             ],
         )?;
         let closed = match inserted {
@@ -249,6 +254,7 @@ pub(crate) struct Closing<'a> {
     pub(crate) exit_code: Option<i32>,
     pub(crate) output: Option<&'a Json>,
     pub(crate) log_ref: Option<&'a str>,
+    pub(crate) usage: Option<&'a Json>,
     pub(crate) is_final: bool,
 }
 

@@ -7,6 +7,18 @@ use punctual_core::id::{JobId, NoticeId, ScheduleId};
 use punctual_core::store::{PruneFrom, Pruned, Retention, StoreResult};
 use rusqlite::params;
 
+/// What goes with a job, its run first: the other ledgers refuse to let go of what belongs to one.
+const FORGOTTEN: [&str; 8] = [
+    "punctual_runs WHERE job_id",
+    "punctual_artifacts WHERE job_id",
+    "punctual_artifact_contents WHERE job_id",
+    "punctual_run_logs WHERE job_id",
+    "punctual_run_progress WHERE job_id",
+    "punctual_step_memos WHERE root_job_id",
+    "punctual_retries WHERE retry_of",
+    "punctual_job_keys WHERE job_id",
+];
+
 impl Tx<'_> {
     pub(crate) fn prune_history(&mut self, retention: Retention) -> StoreResult<Pruned> {
         if retention.limit == 0 {
@@ -43,9 +55,7 @@ impl Tx<'_> {
             Ok((c.id()?, c.next()?))
         })?;
         for (id, _) in seen.iter().filter(|(_, may_go)| *may_go) {
-            for table in
-                ["punctual_runs WHERE job_id", "punctual_artifacts WHERE job_id", "punctual_retries WHERE retry_of"]
-            {
+            for table in FORGOTTEN {
                 self.execute(&format!("DELETE FROM {table} = ?1"), params![id.as_bytes()])?;
             }
             self.execute("DELETE FROM punctual_jobs WHERE id = ?1", params![id.as_bytes()])?;

@@ -39,6 +39,7 @@ impl Upkeep for SqliteStore {
             for id in &declared {
                 let own = rows::collect(connection, sql::schedule_by_id, params![id.as_bytes()], rows::schedule)?;
                 let own = own.into_iter().filter(|it| it.state.enabled && it.state.fired_from == FiredFrom::Memory);
+                let own = own.filter(|it| it.state.no_executor_since.is_none());
                 found.extend(own.map(|schedule| schedule.planned_in_memory(now)));
             }
             Ok(found)

@@ -1,6 +1,7 @@
 //! Handlers in the host program: async functions from input to output.
 
 use async_trait::async_trait;
+use punctual_core::closing::Again;
 use punctual_core::execute::{Executor, RunContext};
 use punctual_core::json::Json;
 use punctual_core::run::ErrorCode;
@@ -45,7 +46,9 @@ where
         match (self.0)(run.clone()).await {
             Ok(output) => run.completed(output),
             Err(TaskError::Retryable(error)) => run.failed(ErrorCode::TargetError, error),
-            Err(TaskError::Fatal(error)) => run.failed(ErrorCode::TargetRejected, error),
+            Err(TaskError::Fatal(error)) => {
+                FinishedRun { again: Again::Never, ..run.failed(ErrorCode::TargetError, error) }
+            }
         }
     }
 }

@@ -3,6 +3,7 @@
 mod faulty;
 mod fire;
 mod memory;
+mod http;
 mod node;
 mod retain;
 

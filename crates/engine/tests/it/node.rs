@@ -18,13 +18,13 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 /// A store in a folder of its own.
-struct World {
-    store: Arc<SqliteStore>,
+pub(crate) struct World {
+    pub(crate) store: Arc<SqliteStore>,
     _folder: tempfile::TempDir,
 }
 
 impl World {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let store = SqliteStore::open(&folder.path().join("a.db"), SqliteOptions::default()).unwrap();
         Self { store: Arc::new(store), _folder: folder }
@@ -35,7 +35,7 @@ impl World {
     }
 
     /// Waits until a job is as wanted; looks whenever the store has changed.
-    async fn until(&self, id: JobId, wanted: impl Fn(&JobView) -> bool) -> JobView {
+    pub(crate) async fn until(&self, id: JobId, wanted: impl Fn(&JobView) -> bool) -> JobView {
         let mut changes = self.store.changes();
         loop {
             let view = self.store.job(id).await.unwrap().unwrap();
@@ -49,7 +49,7 @@ impl World {
         }
     }
 
-    async fn until_ended(&self, id: JobId) -> JobView {
+    pub(crate) async fn until_ended(&self, id: JobId) -> JobView {
         self.until(id, |view| view.state().is_terminal()).await
     }
 
@@ -60,7 +60,7 @@ impl World {
         JobId::from_bytes(connection.query_row(find, [job.as_bytes()], |row| row.get(0)).unwrap())
     }
 
-    fn start(&self, executors: Executors) -> RunningNode {
+    pub(crate) fn start(&self, executors: Executors) -> RunningNode {
         RunningNode::start(Arc::clone(&self.store) as Arc<dyn Store>, executors, quick())
     }
 }
@@ -76,7 +76,7 @@ fn quick() -> NodeOptions {
     }
 }
 
-struct RunningNode {
+pub(crate) struct RunningNode {
     stop: oneshot::Sender<()>,
     stop_now: oneshot::Sender<()>,
     events: mpsc::UnboundedReceiver<NodeEvent>,
@@ -107,7 +107,7 @@ impl RunningNode {
         self.events.recv().await.unwrap()
     }
 
-    async fn leave(self) {
+    pub(crate) async fn leave(self) {
         drop(self.stop);
         self.task.await.unwrap();
     }

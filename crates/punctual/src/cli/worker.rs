@@ -15,6 +15,7 @@ use punctual_engine::retain::Keep;
 use punctual_engine::targets::command::CommandExecutor;
 use punctual_engine::work::Executors;
 
+use super::calls::CallArgs;
 use super::data::DataFolder;
 use super::signals::Signals;
 use super::{Output, Stop};
@@ -55,6 +56,8 @@ pub(crate) struct WorkerArgs {
     /// How many of the latest jobs of each schedule are kept, however old they are
     #[arg(long, value_name = "N", default_value_t = 20, env = "PUNCTUAL_KEEP_LAST")]
     keep_last: u32,
+    #[command(flatten)]
+    calls: CallArgs,
 }
 
 /// How long something is kept; no time is for ever.
@@ -108,10 +111,11 @@ impl WorkerArgs {
 
     async fn work(self, url: &str, out: &mut Output) -> Result<(), Stop> {
         log_to_stderr();
-        let options = self.options()?;
+        let (options, calls) = (self.options()?, self.calls.options()?);
         let store = punctual::open(url).await?;
         let signals = both_signals(Signals::listen()?);
-        let executors = Executors::default().with("command", Arc::new(CommandExecutor));
+        let executors = Executors::default().with("command", Arc::new(CommandExecutor::default()));
+        let executors = calls.executors(executors).map_err(|refused| Stop::usage(refused.to_string()))?;
         let (name, shown) = (options.name.clone(), without_password(url));
         // Lines are said from inside the node's loop; what cannot be said does not stop the work.
         let say = |event: NodeEvent| {

@@ -1,8 +1,12 @@
-//! The real binary, driven as a user would.
+//! The real binary, driven as a user would, and the crate as a program embeds it.
 
 mod crash;
 mod cron;
 mod demo;
+mod embed;
+mod examples;
 mod fallback;
+mod join;
+mod rehearse;
 mod serve;
 mod world;

@@ -70,8 +70,8 @@ impl World {
         let script = "sleep 0.02; echo \"$PUNCTUAL_JOB_ID\" >> \"$EFFECTS\"";
         Target::Command(Command {
             argv: ["sh", "-c", script].map(str::to_owned).to_vec(),
-            env: BTreeMap::from([("EFFECTS".to_owned(), self.effects.display().to_string())]),
-            cwd: None,
+            env: BTreeMap::from([("EFFECTS".to_owned(), self.effects.display().to_string().into())]),
+            ..Command::default()
         })
     }
 

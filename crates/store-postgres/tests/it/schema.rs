@@ -1,6 +1,6 @@
 //! The schema: made once by whoever comes first, refused when it is too new, and closed to roles that may not.
 
-use crate::harness::{Own, done, fresh_database, migrations, node, options};
+use crate::harness::{Own, done, fresh_database, node, options};
 use jiff::SignedDuration;
 use punctual_core::store::{Clock, Retention, Store, StoreError};
 use punctual_store_postgres::{PostgresOptions, PostgresStore};
@@ -25,7 +25,8 @@ fn c01_many_who_migrate_at_once_make_one_schema() {
         }
         let client = database.connect().await;
         let applied = client.query_one("SELECT count(*) FROM punctual_internal.migrations", &[]).await.unwrap();
-        assert_eq!(applied.get::<_, i64>(0), i64::try_from(migrations().len()).unwrap());
+        let files = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/migrations")).unwrap().count();
+        assert_eq!(usize::try_from(applied.get::<_, i64>(0)), Ok(files), "each is applied once");
         let store = PostgresStore::connect(&database.url(), PostgresOptions::default()).await.unwrap();
         assert_eq!(store.enqueue_jobs(vec![job()]).await.map(|made| made.len()), Ok(1));
     });
@@ -43,7 +44,7 @@ fn c01_an_old_program_refuses_a_newer_breaking_schema_and_no_other() {
         assert!(open().await.is_ok(), "what does not break is no reason to refuse");
         client.batch_execute(&format!("{newer} (901, 'other_tables', true)")).await.unwrap();
         match open().await.map(|_| ()) {
-            Err(StoreError::SchemaTooNew { found: 901, name, .. }) => assert_eq!(name, "other_tables"),
+            Err(StoreError::SchemaTooNew { found: 901, name, known: 1..900 }) => assert_eq!(name, "other_tables"),
             other => panic!("expected a refusal, got {other:?}"),
         }
     });
