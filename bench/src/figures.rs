@@ -15,6 +15,10 @@ pub enum Figure {
     ClaimAndFinish,
     /// Slots fired in batches.
     Fire,
+    /// Bytes of write-ahead log for each job, enqueued in batches.
+    WalOfEnqueue,
+    /// Bytes of write-ahead log for each job, claimed and finished in batches.
+    WalOfClaimAndFinish,
 }
 
 impl Figure {
@@ -25,6 +29,8 @@ impl Figure {
             Self::EnqueueManyCallers => "enqueue, one by one, 64 callers",
             Self::ClaimAndFinish => "claim + finish, batches of 500",
             Self::Fire => "fire, batches of 500",
+            Self::WalOfEnqueue => "WAL bytes a job, enqueue",
+            Self::WalOfClaimAndFinish => "WAL bytes a job, claim + finish",
         }
     }
 }
@@ -50,19 +56,22 @@ impl Report {
         self.reference.entry(figure).or_default().extend(reference);
     }
 
-    /// One line for each figure: medians of both sides, the ratio, and how far the rounds lay apart.
+    /// One line for each figure: medians of both sides, the median of the ratios that the rounds had, and how far these
+    /// lay apart. A table in the form that `bench/RESULTS.md` keeps.
     pub fn print(&self) {
-        println!("{}; medians of {} rounds in alternating order", self.title, self.rounds);
-        println!("{:<34} {:>12} {:>12} {:>7}  spread", "", "raw/s", "store/s", "ratio");
+        println!("{}; medians of {} rounds in alternating order\n", self.title, self.rounds);
+        println!("| {:<34} | {:>10} | {:>10} | {:>5} | rounds |", "per second unless said", "raw", "store", "ratio");
+        println!("| --- | ---: | ---: | ---: | --- |");
         for (figure, ours) in &self.ours {
             let reference = &self.reference[figure];
-            let (ours_median, reference_median) = (median(ours), median(reference));
+            let ratios: Vec<f64> = ours.iter().zip(reference).map(|(ours, reference)| ours / reference).collect();
             println!(
-                "{:<34} {reference_median:>12.0} {ours_median:>12.0} {:>7.2}  raw {}, store {}",
+                "| {:<34} | {:>10.0} | {:>10.0} | {:>5.2} | {} |",
                 figure.words(),
-                ours_median / reference_median,
-                spread(reference),
-                spread(ours),
+                median(reference),
+                median(ours),
+                median(&ratios),
+                spread(&ratios),
             );
         }
     }
@@ -81,7 +90,7 @@ pub fn median(values: &[f64]) -> f64 {
 
 fn spread(values: &[f64]) -> String {
     match sorted(values).as_slice() {
-        [first, .., last] => format!("{first:.0}..{last:.0}"),
+        [first, .., last] => format!("{first:.2} to {last:.2}"),
         _ => "-".to_owned(),
     }
 }

@@ -55,10 +55,24 @@ pub async fn enqueue(store: &Arc<dyn Store>, count: usize) -> Outcome<()> {
 pub async fn store_side<A: Future<Output = Outcome<()>>>(
     store: &Arc<dyn Store>, age: impl FnOnce() -> A, report: &mut Report,
 ) -> Outcome<()> {
+    enqueue_batches(store, report).await?;
+    enqueue_singles(store, report).await?;
+    let node = drain_all(store, report).await?;
+    fire_side(store, age, report).await?;
+    drain(store, node).await?;
+    Ok(())
+}
+
+/// Enqueues in batches, and notes how fast.
+pub async fn enqueue_batches(store: &Arc<dyn Store>, report: &mut Report) -> Outcome<()> {
     let started = Instant::now();
     enqueue(store, JOBS).await?;
     report.add(Figure::EnqueueBatched, Some(per_second(JOBS, started)), None);
+    Ok(())
+}
 
+/// Enqueues one by one, by one caller and by many, and notes how fast.
+pub async fn enqueue_singles(store: &Arc<dyn Store>, report: &mut Report) -> Outcome<()> {
     let started = Instant::now();
     for _ in 0..SINGLES {
         store.enqueue_jobs(vec![job()]).await?;
@@ -69,18 +83,27 @@ pub async fn store_side<A: Future<Output = Outcome<()>>>(
     let written = enqueue_by_many(store).await?;
     report.add(Figure::EnqueueManyCallers, Some(per_second(written, started)), None);
     store.enqueue_jobs((written..SINGLES).map(|_| job()).collect()).await?;
+    Ok(())
+}
 
+/// Claims and finishes everything as a new node, and notes how fast.
+pub async fn drain_all(store: &Arc<dyn Store>, report: &mut Report) -> Outcome<Lease> {
     let node = node(store).await?;
     let started = Instant::now();
     let ended = drain(store, node).await?;
     report.add(Figure::ClaimAndFinish, Some(per_second(ended, started)), None);
+    Ok(node)
+}
 
+/// Makes schedules, lets them come due, fires them, and notes how fast.
+pub async fn fire_side<A: Future<Output = Outcome<()>>>(
+    store: &Arc<dyn Store>, age: impl FnOnce() -> A, report: &mut Report,
+) -> Outcome<()> {
     make_schedules(store, "s").await?;
     age().await?;
     let started = Instant::now();
     let fired = fire_all(store).await?;
     report.add(Figure::Fire, Some(per_second(fired, started)), None);
-    drain(store, node).await?;
     Ok(())
 }
 
@@ -149,18 +172,21 @@ pub async fn fire_all(store: &Arc<dyn Store>) -> Outcome<usize> {
 
 /// Schedules as users make them.
 pub async fn make_schedules(store: &Arc<dyn Store>, prefix: &str) -> Outcome<()> {
-    let timing = TimingSpec::cron("0 * * * *", "UTC");
-    let made: Vec<_> = (0..SCHEDULES)
-        .map(|n| {
-            let (store, timing, name) = (Arc::clone(store), timing.clone(), format!("{prefix}{n}"));
+    let makers: Vec<_> = (0..CALLERS)
+        .map(|first| {
+            let (store, prefix) = (Arc::clone(store), prefix.to_owned());
             tokio::spawn(async move {
-                let name = Name::new(name)?;
-                store.create_schedule(ScheduleDefinition::new(name, timing, Target::task("noop"))).await
+                for n in (first..SCHEDULES).step_by(CALLERS) {
+                    let timing = TimingSpec::cron("0 * * * *", "UTC");
+                    let name = Name::new(format!("{prefix}{n}"))?;
+                    store.create_schedule(ScheduleDefinition::new(name, timing, Target::task("noop"))).await?;
+                }
+                Ok::<_, punctual_core::store::StoreError>(())
             })
         })
         .collect();
-    for schedule in made {
-        schedule.await??;
+    for maker in makers {
+        maker.await??;
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! The PostgreSQL store against hand-written SQL on the same tables, on a durable throw-away server, in the same run.
 //!
-//! The reference does the same row moves with as little else as possible: batched statements with `unnest`, one
-//! transaction for each batch, on one connection. What the store adds is the rules, the types and the answers.
+//! The reference does the same row moves with as little else as possible: batched statements with `unnest`, prepared
+//! once, one transaction for each batch, on one connection. What the store adds is the rules, the types and the answers.
 
 use crate::figures::{Figure, Report};
 use crate::load::{self, BATCH, JOBS, Outcome, SCHEDULES, SINGLES, TOTAL, per_second};
@@ -11,10 +11,12 @@ use punctual_store_postgres::{PostgresOptions, PostgresStore};
 use punctual_testkit::postgres::{Database, PrivateServer};
 use std::sync::Arc;
 use std::time::Instant;
-use tokio_postgres::Client;
+use tokio_postgres::{Client, Statement};
 use uuid::Uuid;
 
-const ROUNDS: usize = 3;
+const ROUNDS: usize = 7;
+/// Connections of the store's pool, and of the reference when it has many callers.
+const CONNECTIONS: usize = 8;
 
 /// Prints the table.
 pub fn run() -> Outcome<()> {
@@ -44,21 +46,48 @@ async fn measure(server: &PrivateServer, store_side: bool, report: &mut Report) 
             return Err(format!("not durable: {setting} is {value}").into());
         }
     }
+    // Both begin with all pages written, so that neither logs whole pages for the other.
+    client.batch_execute("CHECKPOINT").await?;
     if store_side {
-        let age = || async {
-            let back = "UPDATE punctual_internal.schedules SET created_at = created_at - interval '1 hour'";
-            client.execute(back, &[]).await?;
-            let back = "UPDATE punctual_internal.schedule_state SET next_slot_at = next_slot_at - interval '1 hour',
-                        next_run_at = next_run_at - interval '1 hour'";
-            client.execute(back, &[]).await?;
-            Ok(())
-        };
-        load::store_side(&(Arc::new(store) as Arc<dyn Store>), age, report).await?;
+        ours(Arc::new(store), &client, report).await?;
     } else {
-        let raw_client = database.connect().await;
-        raw_side(&mut Raw::open(raw_client).await?, report).await?;
+        let mut raw = Raw::open(database.connect().await).await?;
+        raw_side(&database, &mut raw, report).await?;
     }
     check_all_accounted_for(&client).await
+}
+
+/// The load on the store.
+async fn ours(store: Arc<dyn Store>, client: &Client, report: &mut Report) -> Outcome<()> {
+    let age = || async {
+        let back = "UPDATE punctual_internal.schedules SET created_at = created_at - interval '1 hour'";
+        client.execute(back, &[]).await?;
+        let back = "UPDATE punctual_internal.schedule_state SET next_slot_at = next_slot_at - interval '1 hour',
+                    next_run_at = next_run_at - interval '1 hour'";
+        client.execute(back, &[]).await?;
+        Ok(())
+    };
+    let begun = wal(client).await?;
+    load::enqueue_batches(&store, report).await?;
+    report.add(Figure::WalOfEnqueue, Some((wal(client).await? - begun) / each(JOBS)), None);
+    load::enqueue_singles(&store, report).await?;
+    let begun = wal(client).await?;
+    let node = load::drain_all(&store, report).await?;
+    let logged = (wal(client).await? - begun) / each(JOBS + 2 * SINGLES);
+    report.add(Figure::WalOfClaimAndFinish, Some(logged), None);
+    load::fire_side(&store, age, report).await?;
+    load::drain(&store, node).await?;
+    Ok(())
+}
+
+/// How many bytes of log there are.
+async fn wal(client: &Client) -> Outcome<f64> {
+    let row = client.query_one("SELECT (pg_current_wal_insert_lsn() - '0/0')::float8", &[]).await?;
+    Ok(row.get(0))
+}
+
+fn each(count: usize) -> f64 {
+    u32::try_from(count).map_or(f64::MAX, f64::from)
 }
 
 /// No figure counts unless every job of the run has ended, once.
@@ -80,31 +109,68 @@ struct Raw {
     ids: IdSource,
     lane_id: i64,
     lease: Uuid,
+    statements: Statements,
 }
 
-async fn raw_side(raw: &mut Raw, report: &mut Report) -> Outcome<()> {
+struct Statements {
+    enqueue: Statement,
+    claim: Statement,
+    finish: Statement,
+    due: Statement,
+    fire: Statement,
+}
+
+async fn raw_side(database: &Database, raw: &mut Raw, report: &mut Report) -> Outcome<()> {
+    let begun = wal(&raw.client).await?;
     let started = Instant::now();
     for _ in 0..JOBS / BATCH {
         raw.enqueue(BATCH).await?;
     }
     report.add(Figure::EnqueueBatched, None, Some(per_second(JOBS, started)));
+    report.add(Figure::WalOfEnqueue, None, Some((wal(&raw.client).await? - begun) / each(JOBS)));
     let started = Instant::now();
     for _ in 0..SINGLES {
         raw.enqueue(1).await?;
     }
-    let single = per_second(SINGLES, started);
-    report.add(Figure::EnqueueSingle, None, Some(single));
-    report.add(Figure::EnqueueManyCallers, None, Some(single));
-    raw.enqueue(SINGLES).await?;
+    report.add(Figure::EnqueueSingle, None, Some(per_second(SINGLES, started)));
+    let many = enqueue_by_many(database, raw.lane_id).await?;
+    report.add(Figure::EnqueueManyCallers, None, Some(many));
+    let begun = wal(&raw.client).await?;
     let started = Instant::now();
     while raw.claim_and_finish().await? > 0 {}
     report.add(Figure::ClaimAndFinish, None, Some(per_second(JOBS + 2 * SINGLES, started)));
+    let logged = (wal(&raw.client).await? - begun) / each(JOBS + 2 * SINGLES);
+    report.add(Figure::WalOfClaimAndFinish, None, Some(logged));
     raw.make_due_schedules().await?;
     let started = Instant::now();
     while raw.fire().await? > 0 {}
     report.add(Figure::Fire, None, Some(per_second(SCHEDULES, started)));
     while raw.claim_and_finish().await? > 0 {}
     Ok(())
+}
+
+/// As many connections as the store has, each with one row after the other.
+async fn enqueue_by_many(database: &Database, lane_id: i64) -> Outcome<f64> {
+    let mut callers = Vec::new();
+    for _ in 0..CONNECTIONS {
+        callers.push(Raw::on_lane(database.connect().await, lane_id).await?);
+    }
+    let started = Instant::now();
+    let tasks: Vec<_> = callers
+        .into_iter()
+        .map(|mut caller| {
+            tokio::spawn(async move {
+                for _ in 0..SINGLES / CONNECTIONS {
+                    caller.enqueue(1).await.map_err(|error| error.to_string())?;
+                }
+                Ok::<_, String>(())
+            })
+        })
+        .collect();
+    for task in tasks {
+        task.await??;
+    }
+    Ok(per_second(SINGLES, started))
 }
 
 const TARGET: &str = r#"{"kind":"task","name":"noop"}"#;
@@ -160,14 +226,25 @@ const FIRE: &str = "WITH due AS (SELECT * FROM unnest($1::uuid[], $2::timestampt
 
 impl Raw {
     async fn open(client: Client) -> Outcome<Self> {
-        client.batch_execute("SET jit = off").await?;
         client
             .execute("INSERT INTO punctual_internal.queues (name, created_at) VALUES ('default', now())", &[])
             .await?;
         let lane = "INSERT INTO punctual_internal.lanes (queue, job_type) VALUES ('default', 'task:noop') RETURNING id";
         let lane_id = client.query_one(lane, &[]).await?.get(0);
+        Self::on_lane(client, lane_id).await
+    }
+
+    async fn on_lane(client: Client, lane_id: i64) -> Outcome<Self> {
+        client.batch_execute("SET jit = off").await?;
+        let statements = Statements {
+            enqueue: client.prepare(ENQUEUE).await?,
+            claim: client.prepare(CLAIM).await?,
+            finish: client.prepare(FINISH).await?,
+            due: client.prepare(DUE).await?,
+            fire: client.prepare(FIRE).await?,
+        };
         let ids = IdSource::from_random(Uuid::new_v4().as_u64_pair().0);
-        Ok(Self { client, ids, lane_id, lease: Uuid::new_v4() })
+        Ok(Self { client, ids, lane_id, lease: Uuid::new_v4(), statements })
     }
 
     fn new_ids(&mut self, count: usize) -> Vec<Uuid> {
@@ -177,20 +254,17 @@ impl Raw {
 
     async fn enqueue(&mut self, count: usize) -> Outcome<()> {
         let ids = self.new_ids(count);
-        let statement = self.client.prepare(ENQUEUE).await?;
         // Every job has a target and an input of its own, so they travel for every job here too.
         let (targets, inputs) = (vec![TARGET; count], vec!["{}"; count]);
-        self.client.execute(&statement, &[&ids, &self.lane_id, &targets, &inputs]).await?;
+        self.client.execute(&self.statements.enqueue, &[&ids, &self.lane_id, &targets, &inputs]).await?;
         Ok(())
     }
 
     async fn claim_and_finish(&mut self) -> Outcome<usize> {
-        let claim = self.client.prepare(CLAIM).await?;
-        let finish = self.client.prepare(FINISH).await?;
         let limit = i64::try_from(BATCH)?;
-        let rows = self.client.query(&claim, &[&self.lane_id, &limit, &self.lease]).await?;
+        let rows = self.client.query(&self.statements.claim, &[&self.lane_id, &limit, &self.lease]).await?;
         let ids: Vec<Uuid> = rows.iter().map(|row| row.get(0)).collect();
-        self.client.execute(&finish, &[&ids, &self.lease]).await?;
+        self.client.execute(&self.statements.finish, &[&ids, &self.lease]).await?;
         Ok(ids.len())
     }
 
@@ -209,13 +283,12 @@ impl Raw {
 
     /// Two round trips for a batch; the next slot is a sum, not a search.
     async fn fire(&mut self) -> Outcome<usize> {
-        let (due, fire) = (self.client.prepare(DUE).await?, self.client.prepare(FIRE).await?);
         self.client.batch_execute("BEGIN").await?;
-        let rows = self.client.query(&due, &[&i64::try_from(BATCH)?]).await?;
+        let rows = self.client.query(&self.statements.due, &[&i64::try_from(BATCH)?]).await?;
         let schedules: Vec<Uuid> = rows.iter().map(|row| row.get(0)).collect();
         let slots: Vec<std::time::SystemTime> = rows.iter().map(|row| row.get(1)).collect();
         let ids = self.new_ids(rows.len());
-        self.client.execute(&fire, &[&schedules, &slots, &ids, &self.lane_id]).await?;
+        self.client.execute(&self.statements.fire, &[&schedules, &slots, &ids, &self.lane_id]).await?;
         self.client.batch_execute("COMMIT").await?;
         Ok(rows.len())
     }

@@ -63,6 +63,13 @@ const TOOLS: &[Tool] = &[
         found_by: &[Probe::AnyVersion { folder: "/usr", program: "pgbouncer" }, Probe::InPath("pgbouncer")],
         install: Install::Apt(&["pgbouncer"]),
     },
+    Tool {
+        name: "openssl",
+        purpose: "makes the certificates of a server, for the tests of TLS",
+        needed_by: &["unit"],
+        found_by: &[Probe::InPath("openssl")],
+        install: Install::Apt(&["openssl"]),
+    },
 ];
 
 struct Tool {

@@ -136,6 +136,11 @@ impl Desk {
         self.running.len()
     }
 
+    /// Which runs are going on.
+    pub fn running_jobs(&self) -> Vec<JobId> {
+        self.running.lock().keys().copied().collect()
+    }
+
     /// Tells all runs to stop.
     pub fn stop_all(&self, reason: StopReason) {
         self.running.stop_all(reason);

@@ -7,6 +7,7 @@ pub mod dispatch;
 pub mod fire;
 pub mod lease;
 pub mod node;
+pub mod offers;
 pub mod reconcile;
 pub mod recover;
 pub mod scribe;

@@ -2,12 +2,14 @@
 
 use crate::Shared;
 use crate::error::Work;
-use crate::jobs::{Closing, Making, closing_params, serial_keys, settling};
+use crate::jobs::{Closing, closing_params, serial_keys, settling};
+use crate::making::Making;
 use crate::params::params;
 use crate::rows::{self, Columns, Unreadable};
 use crate::session::{Answer, Session, Step};
 use crate::sql;
 use crate::tx::{Patience, Tx};
+use crate::wake::Wake;
 use jiff::Timestamp;
 use punctual_core::closing::{EndFacts, Retry, judge_end, may_go_on};
 use punctual_core::id::{JobId, ScheduleId};
@@ -49,10 +51,9 @@ async fn try_finish(shared: &Shared, lease: Lease, runs: &[FinishedRun]) -> Work
     };
     let mut steps = ends.steps(tx.at());
     let wakes = ends.wakes();
-    if wakes && shared.notifies() {
-        steps.push(Step::Rows("SELECT pg_notify($1, '')", params![crate::CHANNEL]));
-    }
+    steps.extend(wakes.then_some(Wake::Work).and_then(Wake::step));
     tx.pipeline_and_commit(steps).await?;
+    shared.ended.send_replace(());
     if wakes {
         shared.ring();
     }

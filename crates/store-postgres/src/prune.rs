@@ -52,11 +52,13 @@ impl Tx<'_> {
         let old: Vec<Uuid> = self.all(sql::prune_candidates, params, |row| Columns::of(row).next()).await?;
         let mut jobs = 0;
         if !old.is_empty() {
-            let steps: Vec<Step<'_>> = FORGOTTEN.iter().map(|forget| Step::Count(forget, params![old.clone()])).collect();
+            let steps: Vec<Step<'_>> =
+                FORGOTTEN.iter().map(|forget| Step::Count(forget, params![old.clone()])).collect();
             jobs = self.pipeline(&steps).await?.last().map_or(0, crate::session::Answer::count);
         }
         let slots = self.execute(sql::prune_slots, params![slots_before, limit]).await?;
         self.prune_serial_keys(limit).await?;
+        self.prune_job_keys(limit).await?;
         let count = |rows: u64| usize::try_from(rows).unwrap_or(usize::MAX);
         Ok(Pruned { jobs: count(jobs), slots: count(slots) })
     }
@@ -68,6 +70,12 @@ impl Tx<'_> {
         if !unused.is_empty() {
             self.execute(sql::prune_serial_keys, params![unused]).await?;
         }
+        Ok(())
+    }
+
+    /// Forgets keys whose job is forgotten. Whoever is about to use one holds its lock, and it is passed over.
+    async fn prune_job_keys(&self, limit: i64) -> Work<()> {
+        self.execute(sql::prune_job_keys, params![limit]).await?;
         Ok(())
     }
 

@@ -4,6 +4,9 @@
 //! work to this thread; it opens a transaction, does the work of everybody who waits, each in a savepoint of its
 //! own, commits once, and only then answers. Work that fails undoes itself and nobody else's. When the commit
 //! fails, nothing of the group has happened, and everybody is told so.
+//!
+//! The thread also notices what others write to the file: another process, or the program itself on a connection of
+//! its own. SQLite tells a connection on request that somebody else has committed, and does not count its own commits.
 
 use crate::crew::Crew;
 use crate::error::store_error;
@@ -11,11 +14,15 @@ use punctual_core::store::{StoreError, StoreResult};
 use rusqlite::Connection;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, channel};
-use tokio::sync::oneshot;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+use tokio::sync::{oneshot, watch};
 
 /// The most calls that share one commit; more would make the first of them wait for the last.
 const GROUP_MAX: usize = 256;
+
+/// How often the thread looks whether somebody else has written.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// Hands work to the writer thread.
 #[derive(Debug, Clone)]
@@ -65,10 +72,11 @@ where
 
 impl Writer {
     /// Starts the thread. It ends when the last handle is dropped, after the work that was handed in.
-    pub(crate) fn start(connection: Connection) -> std::io::Result<Self> {
+    /// `changed` is rung when somebody else has written to the file.
+    pub(crate) fn start(connection: Connection, changed: watch::Sender<()>) -> std::io::Result<Self> {
         let (sender, receiver) = channel();
         let name = "punctual-writer".to_owned();
-        let thread = std::thread::Builder::new().name(name).spawn(move || serve(&connection, &receiver))?;
+        let thread = std::thread::Builder::new().name(name).spawn(move || serve(&connection, &receiver, &changed))?;
         Ok(Self { thread: Arc::new(Crew::new(sender, vec![thread])) })
     }
 
@@ -89,10 +97,40 @@ fn stopped() -> StoreError {
     StoreError::Unavailable("the store is closed".to_owned())
 }
 
-fn serve(connection: &Connection, receiver: &Receiver<Box<dyn Work>>) {
-    while let Ok(first) = receiver.recv() {
-        commit_group(connection, first, receiver);
+fn serve(connection: &Connection, receiver: &Receiver<Box<dyn Work>>, changed: &watch::Sender<()>) {
+    let mut others = Others { seen: data_version(connection), looked_at: Instant::now() };
+    loop {
+        match receiver.recv_timeout(LOOK_EVERY) {
+            Ok(first) => commit_group(connection, first, receiver),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return,
+        }
+        if others.have_written(connection) {
+            changed.send_replace(());
+        }
     }
+}
+
+/// What is known of the commits of others.
+struct Others {
+    seen: Option<i64>,
+    looked_at: Instant,
+}
+
+impl Others {
+    fn have_written(&mut self, connection: &Connection) -> bool {
+        if self.looked_at.elapsed() < LOOK_EVERY {
+            return false;
+        }
+        self.looked_at = Instant::now();
+        let now = data_version(connection);
+        std::mem::replace(&mut self.seen, now) != now
+    }
+}
+
+/// A number that changes when another connection has committed. Unknown while the file cannot be read.
+fn data_version(connection: &Connection) -> Option<i64> {
+    connection.prepare_cached("PRAGMA data_version").and_then(|mut s| s.query_row([], |row| row.get(0))).ok()
 }
 
 /// One transaction for everybody who waits, those who come while it is open included.

@@ -5,10 +5,14 @@ mod contention;
 mod defences;
 mod faults;
 mod harness;
+mod join;
 mod partitions;
 mod plans;
 mod pooler;
 mod schema;
+mod sql_target;
+mod tls;
+mod wake;
 
 use harness::PostgresHarness;
 

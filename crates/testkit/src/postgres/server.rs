@@ -1,5 +1,6 @@
 //! The server: found, set up in a temporary folder, started once, and stopped when nobody uses it any more.
 
+use super::authority::Certificate;
 use std::fs::{File, OpenOptions};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::{TcpListener, TcpStream};
@@ -124,7 +125,21 @@ impl PrivateServer {
     /// Starts one. A durable one writes to the disk before it answers, as a real one does.
     pub fn start(durable: bool) -> Self {
         let root = if durable { std::env::temp_dir() } else { fast_folder() };
-        let cluster = Cluster::new(&root, durable);
+        Self::run(Cluster::new(&root, durable))
+    }
+
+    /// Starts one that speaks TLS to whoever wants it.
+    pub fn start_with_tls(certificate: &Certificate) -> Self {
+        let mut cluster = Cluster::new(&fast_folder(), false);
+        certificate.install(&cluster.folder, cluster.programs.owner);
+        let file = |name: &str| cluster.folder.join(name).display().to_string();
+        let (certificate, key) = (file("server.pem"), file("server.key"));
+        cluster.extra =
+            vec!["ssl=on".to_owned(), format!("ssl_cert_file={certificate}"), format!("ssl_key_file={key}")];
+        Self::run(cluster)
+    }
+
+    fn run(cluster: Cluster) -> Self {
         let mut keeper = cluster.spawn(UNTIL_THE_PIPE_CLOSES, Stdio::piped());
         let guard = keeper.stdin.take();
         cluster.wait();
@@ -158,6 +173,8 @@ struct Cluster {
     programs: Programs,
     port: u16,
     durable: bool,
+    /// Settings of this server alone.
+    extra: Vec<String>,
     address: String,
 }
 
@@ -173,7 +190,7 @@ impl Cluster {
         }
         let port = free_port();
         let address = format!("postgres://postgres@127.0.0.1:{port}/");
-        let cluster = Self { root: root.to_owned(), folder, programs, port, durable, address };
+        let cluster = Self { root: root.to_owned(), folder, programs, port, durable, extra: Vec::new(), address };
         cluster.init();
         cluster
     }
@@ -193,6 +210,9 @@ impl Cluster {
         shell.arg(self.programs.prefix_and("postgres").0).args(self.programs.prefix_and("postgres").1);
         shell.arg("-D").arg(self.folder.join("data")).arg("-k").arg(&self.folder).args(["-p", &self.port.to_string()]);
         for setting in SETTINGS.iter().chain(if self.durable { &[] } else { FAST }) {
+            shell.args(["-c", setting]);
+        }
+        for setting in &self.extra {
             shell.args(["-c", setting]);
         }
         shell.stdin(stdin).stdout(log.try_clone().expect("the log can be shared")).stderr(log);

@@ -316,7 +316,8 @@ impl Arena {
     }
 
     fn limits(&mut self, limits: &[(u64, u64)]) -> *const Limit {
-        let limits: Vec<_> = limits.iter().map(|(resource, value)| Limit { resource: *resource, value: *value }).collect();
+        let limits: Vec<_> =
+            limits.iter().map(|(resource, value)| Limit { resource: *resource, value: *value }).collect();
         self.put(&limits)
     }
 

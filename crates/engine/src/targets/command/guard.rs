@@ -448,7 +448,8 @@ unsafe fn kill_children() -> i64 {
         loop {
             let (start, len) = (entries.as_mut_ptr() as usize, entries.len());
             let read = sys(libc::SYS_getdents64, [folder as usize, start, len, 0, 0]);
-            let Some(mut rest) = usize::try_from(read).ok().filter(|it| *it > 0).and_then(|it| entries.get(..it)) else {
+            let Some(mut rest) = usize::try_from(read).ok().filter(|it| *it > 0).and_then(|it| entries.get(..it))
+            else {
                 break;
             };
             // Each entry: its length at 16, its name from 19.
@@ -530,7 +531,9 @@ unsafe fn give_memory_back(arena: (usize, usize)) {
         let mut text = [0u8; 4096];
         loop {
             let read = sys(libc::SYS_read, [maps as usize, text.as_mut_ptr() as usize, text.len(), 0, 0]);
-            let Some(news) = usize::try_from(read).ok().filter(|it| *it > 0).and_then(|it| text.get(..it)) else { break };
+            let Some(news) = usize::try_from(read).ok().filter(|it| *it > 0).and_then(|it| text.get(..it)) else {
+                break;
+            };
             for byte in news {
                 if let Some((from, to)) = scan.take(*byte) {
                     drop_pages(from, to, &kept);

@@ -9,6 +9,7 @@ mod template;
 
 pub use call::Limits;
 
+use crate::clock::Uptime;
 use answer::Answer;
 use async_trait::async_trait;
 use call::{Caller, Failure};
@@ -25,7 +26,7 @@ use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 
 /// How long making a connection may take when the job does not say.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -72,7 +73,7 @@ impl HttpExecutor {
 
     /// Sends the request, follows as many redirects as the job allows, and judges the last answer.
     async fn call(&self, run: &RunContext, http: &Http) -> FinishedRun {
-        let began = Instant::now();
+        let uptime = Uptime::start();
         let connect = http.connect_timeout.map_or(CONNECT_TIMEOUT, whole);
         let mut request = match Request::of(run, http) {
             Ok(request) => request,
@@ -93,7 +94,7 @@ impl HttpExecutor {
                     };
                 }
                 _ => {
-                    let passed = SignedDuration::try_from(began.elapsed()).unwrap_or_default();
+                    let passed = SignedDuration::try_from(uptime.now()).unwrap_or_default();
                     return judge(run, http, &answer, run.started_at.saturating_add(passed).unwrap_or(run.started_at));
                 }
             }
