@@ -135,20 +135,19 @@ impl Punctual {
         self.offer(name, Arc::new(Handler::new(handler)));
     }
 
-    /// The same for a handler that computes, or waits without `await`: each of its runs has a thread of its own, so that
-    /// heartbeats and other jobs go on. Nobody can end it from outside; it looks at [`Context::is_stopped`].
+    /// The same for a handler that computes, or waits without `await`: each of its runs has a thread of its own. Nobody
+    /// can end it from outside, so it looks at [`Context::is_stopped`] from time to time.
     ///
     /// ```
     /// # punctual::testing::block_on(async {
-    /// use punctual::{Context, testing::TestPunctual};
-    ///
-    /// let test = TestPunctual::new().await?;
+    /// # let test = punctual::testing::TestPunctual::new().await?;
+    /// use punctual::{Context, TaskError};
     /// test.blocking_task("sum", |ctx: Context, up_to: u64| {
-    ///     Ok((1..=up_to).take_while(|_| ctx.is_stopped().is_none()).sum::<u64>())
+    ///     Ok::<_, TaskError>((1..=up_to).take_while(|_| ctx.is_stopped().is_none()).sum::<u64>())
     /// });
-    /// let job = test.enqueue("sum", &100).send().await?;
+    /// let job = test.enqueue("sum", &4).send().await?;
     /// test.run_pending().await?;
-    /// assert_eq!(job.wait::<u64>().await?, 5050);
+    /// assert_eq!(job.wait::<u64>().await?, 10);
     /// # Ok::<(), punctual::Error>(())
     /// # }).unwrap();
     /// ```
@@ -258,6 +257,16 @@ impl Punctual {
     }
 
     /// A handle of a job that was made before, here or elsewhere.
+    ///
+    /// ```
+    /// # punctual::testing::block_on(async {
+    /// # let test = punctual::testing::TestPunctual::new().await?;
+    /// let job = test.enqueue("digest", &7).send().await?;
+    /// let later = test.handle(job.id());
+    /// assert_eq!(later.view().await?.job.attempt, 1);
+    /// # Ok::<(), punctual::Error>(())
+    /// # }).unwrap();
+    /// ```
     pub fn handle(&self, id: JobId) -> JobHandle {
         JobHandle::new(self.clone(), id)
     }
@@ -296,6 +305,25 @@ impl Punctual {
     /// finish within the grace.
     ///
     /// May be called in as many processes as there are; they are all alike.
+    ///
+    /// ```
+    /// # punctual::testing::block_on(async {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let url = format!("sqlite:{}", folder.path().join("app.db").display());
+    /// use punctual::{Context, Punctual};
+    /// let punctual = Punctual::open(&url).await?;
+    /// let (done, is_done) = tokio::sync::watch::channel(false);
+    /// punctual.task("last", move |_: Context, (): ()| {
+    ///     let done = done.clone();
+    ///     async move { Ok(done.send_replace(true)) }
+    /// });
+    /// punctual.enqueue("last", &()).send().await?;
+    /// let mut stop = is_done.clone();
+    /// punctual.run_until(async move { drop(stop.wait_for(|done| *done).await) }).await?;
+    /// assert!(*is_done.borrow());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # }).unwrap();
+    /// ```
     pub async fn run_until(&self, shutdown: impl Future<Output = ()> + Send + 'static) -> Result<()> {
         let signals = Signals { gently: Box::pin(shutdown), now: Box::pin(std::future::pending()) };
         let tell = |event: NodeEvent| {
@@ -320,10 +348,20 @@ impl Punctual {
     }
 
     /// The store port, for what this handle has no words for.
+    ///
+    /// ```
+    /// # punctual::testing::block_on(async {
+    /// # let test = punctual::testing::TestPunctual::new().await?;
+    /// use punctual::Store;
+    /// test.store().set_queue_paused("mail", true).await?;
+    /// # Ok::<(), punctual::Error>(())
+    /// # }).unwrap();
+    /// ```
     pub fn store(&self) -> Arc<dyn Store> {
         Arc::clone(&self.shared.store)
     }
 
+    #[cfg(any(feature = "rusqlite", feature = "tokio-postgres", feature = "sqlx-postgres"))]
     pub(crate) fn backing(&self) -> &Backing {
         &self.shared.backing
     }

@@ -1,7 +1,7 @@
 //! Forgetting: whole partitions where all is old enough, row by row where only a part is.
 
 use crate::error::Work;
-use crate::params::{params, time};
+use crate::params::{Params, params, time};
 use crate::rows::{Columns, value};
 use crate::session::Step;
 use crate::sql;
@@ -40,6 +40,9 @@ impl Tx<'_> {
         let jobs: Option<i64> = self.one(&drop("jobs"), params![time(retention.runs_before), carry], value).await?;
         let slots: Option<i64> = self.one(&drop("slots"), params![time(retention.slots_before), carry], value).await?;
         let count = |rows: Option<i64>| usize::try_from(rows.unwrap_or(0)).unwrap_or(0);
+        if count(jobs) > 0 {
+            self.execute(sql::prune_job_keys, Params::default()).await?;
+        }
         Ok(Pruned { jobs: count(jobs), slots: count(slots) })
     }
 
@@ -58,7 +61,6 @@ impl Tx<'_> {
         }
         let slots = self.execute(sql::prune_slots, params![slots_before, limit]).await?;
         self.prune_serial_keys(limit).await?;
-        self.prune_job_keys(limit).await?;
         let count = |rows: u64| usize::try_from(rows).unwrap_or(usize::MAX);
         Ok(Pruned { jobs: count(jobs), slots: count(slots) })
     }
@@ -70,12 +72,6 @@ impl Tx<'_> {
         if !unused.is_empty() {
             self.execute(sql::prune_serial_keys, params![unused]).await?;
         }
-        Ok(())
-    }
-
-    /// Forgets keys whose job is forgotten. Whoever is about to use one holds its lock, and it is passed over.
-    async fn prune_job_keys(&self, limit: i64) -> Work<()> {
-        self.execute(sql::prune_job_keys, params![limit]).await?;
         Ok(())
     }
 
