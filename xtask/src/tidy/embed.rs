@@ -13,8 +13,17 @@ struct Build {
 }
 
 /// What only the command line, the server and tests need.
-const NOT_FOR_PROGRAMS: &[&str] =
-    &["clap", "clap_*", "anyhow", "tracing-subscriber", "axum", "axum-*", "punctual-server", "punctual-testkit", "proptest"];
+const NOT_FOR_PROGRAMS: &[&str] = &[
+    "clap",
+    "clap_*",
+    "anyhow",
+    "tracing-subscriber",
+    "axum",
+    "axum-*",
+    "punctual-server",
+    "punctual-testkit",
+    "proptest",
+];
 
 const BUILDS: &[Build] = &[
     Build { features: "sqlite", never: &["tokio-postgres", "deadpool*", "rustls", "ring", "sqlx*", "tempfile"] },
