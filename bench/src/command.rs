@@ -25,7 +25,7 @@ pub fn run() -> Outcome<()> {
         bare.push(spawn_all()?.as_secs_f64());
         jobs.push(runtime.block_on(run_all())?.as_secs_f64());
     }
-    let (bare, jobs) = (median(bare), median(jobs));
+    let (bare, jobs) = (median(&bare), median(&jobs));
     let each = |seconds: f64| seconds * 1e6 / JOBS as f64;
     println!("true, {JOBS} times, one after the other (median of {ROUNDS}):");
     println!("  posix_spawn and wait   {:8.0} us each", each(bare));

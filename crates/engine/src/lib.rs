@@ -8,6 +8,7 @@ pub mod fire;
 pub mod lease;
 pub mod node;
 pub mod offers;
+mod phase;
 pub mod reconcile;
 pub mod recover;
 pub mod scribe;

@@ -15,6 +15,7 @@ mod holds;
 mod jobs;
 mod join;
 mod keys;
+mod log;
 mod migrate;
 mod offers;
 mod queue;
@@ -30,6 +31,7 @@ mod tx;
 mod writer;
 
 use crate::error::store_error;
+use crate::log::Log;
 use crate::reader::Readers;
 use crate::tx::Tx;
 use crate::writer::Writer;
@@ -143,7 +145,7 @@ impl SqliteStore {
             path: path.to_owned(),
             clock: options.clock,
             ids: Arc::new(Mutex::new(IdSource::from_random(Uuid::new_v4().as_u64_pair().0))),
-            writer: Writer::start(writer, changed.clone()).map_err(no_thread)?,
+            writer: Writer::start(writer, Log::of(path), changed.clone()).map_err(no_thread)?,
             readers: Readers::start(readers).map_err(no_thread)?,
             commits,
             changed,

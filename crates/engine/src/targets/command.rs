@@ -148,9 +148,7 @@ impl From<Invalid> for NotRun {
 }
 
 /// Takes in what the command says, and waits for its end or brings it about. Nothing of it is left then.
-async fn watch_over(
-    started: Started, run: &RunContext, pulse: Duration,
-) -> Result<(Child, Ending, Vec<u8>), NotRun> {
+async fn watch_over(started: Started, run: &RunContext, pulse: Duration) -> Result<(Child, Ending, Vec<u8>), NotRun> {
     let mut child = started.watch().map_err(|error| NotRun::Internal(format!("cannot watch the command: {error}")))?;
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
     let (over, is_over) = watch::channel(false);

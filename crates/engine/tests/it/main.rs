@@ -6,6 +6,7 @@ mod fire;
 mod http;
 mod node;
 mod offers;
+mod strays;
 mod task;
 
 use jiff::{SignedDuration, Timestamp};
