@@ -2,7 +2,7 @@
 
 use crate::error::{Failure, Work};
 use crate::jobs::{Closing, serial_keys, settling};
-use crate::making::{self, Making, make_jobs_params};
+use crate::making::{self, Making};
 use crate::params::{Params, params, time};
 use crate::rows::Columns;
 use crate::session::{Answer, Step};
@@ -112,7 +112,8 @@ impl Tx<'_> {
         }
         if !jobs.is_empty() {
             jobs_at = Some(steps.len());
-            steps.push(Step::Rows(making::statement(&jobs), make_jobs_params(&jobs, Some(self.at()), true)?));
+            let (statement, params) = making::making(&jobs, Some(self.at()), true)?;
+            steps.push(Step::Rows(statement, params));
         }
         let plans_at = steps.len();
         steps.push(Step::Count(sql::set_plan, plan_params(&plans, self)));
