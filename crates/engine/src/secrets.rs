@@ -74,8 +74,9 @@ impl SecretRules {
 /// Reads a secret that whoever configured the node has named.
 pub fn read(source: SecretSource<'_>) -> Result<Secret, Invalid> {
     let text = match source {
-        SecretSource::Env(name) => std::env::var(name)
-            .map_err(|_| refused("is not set in the node's environment, or is no text", "set it where the node starts"))?,
+        SecretSource::Env(name) => std::env::var(name).map_err(|_| {
+            refused("is not set in the node's environment, or is no text", "set it where the node starts")
+        })?,
         SecretSource::File(path) => read_file(Path::new(path))?,
     };
     if text.chars().count() < SECRET_MIN_CHARS {

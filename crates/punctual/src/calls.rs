@@ -7,7 +7,9 @@ use punctual_engine::secrets::{self, SecretRules};
 use punctual_engine::targets::http::guard::{Allowed, Guard};
 use punctual_engine::targets::http::{HttpExecutor, HttpOptions};
 use punctual_engine::work::Executors;
-use punctual_store_postgres::sql_target::{AddressSource, FunctionExecutor, FunctionPattern, SqlConnection, check_address};
+use punctual_store_postgres::sql_target::{
+    AddressSource, FunctionExecutor, FunctionPattern, SqlConnection, check_address,
+};
 use punctual_store_sqlite::sql_target::{StatementConnection, StatementExecutor};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

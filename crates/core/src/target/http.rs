@@ -177,9 +177,7 @@ impl Http {
         }
         // An address that begins with a value is checked when the value is there.
         if !["http://", "https://", "{{"].iter().any(|start| self.url.starts_with(start)) {
-            return Err(
-                Invalid::new("target.url", "is neither http:// nor https://").remedy("give the full address")
-            );
+            return Err(Invalid::new("target.url", "is neither http:// nor https://").remedy("give the full address"));
         }
         if self.url.len() > URL_MAX_BYTES || self.url.contains(char::is_control) {
             return Err(Invalid::new("target.url", format!("is longer than {URL_MAX_BYTES} bytes or not one line"))
@@ -206,7 +204,9 @@ impl Http {
 }
 
 fn is_token(text: &str) -> bool {
-    !text.is_empty() && text.len() <= 100 && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.!#$&'*+^`|~%".contains(&b))
+    !text.is_empty()
+        && text.len() <= 100
+        && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.!#$&'*+^`|~%".contains(&b))
 }
 
 fn check_header(header: &str, value: &Value) -> Result<(), Invalid> {
@@ -247,7 +247,8 @@ mod tests {
     #[test]
     fn d06_statuses_are_numbers_classes_and_ranges() {
         let set: Statuses = serde_json::from_str(r#"["2xx", 304, "400-404"]"#).unwrap();
-        let held: Vec<u16> = [199, 200, 299, 300, 304, 399, 400, 404, 405].into_iter().filter(|s| set.contains(*s)).collect();
+        let held: Vec<u16> =
+            [199, 200, 299, 300, 304, 399, 400, 404, 405].into_iter().filter(|s| set.contains(*s)).collect();
         assert_eq!(held, [200, 299, 304, 400, 404]);
         for wrong in [r"[42]", r#"["2x"]"#, r#"["404-400"]"#, r#"["6xx"]"#, r#"["99xx"]"#, r"[true]"] {
             assert!(serde_json::from_str::<Statuses>(wrong).is_err(), "{wrong}");
@@ -257,8 +258,9 @@ mod tests {
     #[test]
     fn d06_what_could_never_be_sent_is_refused() {
         let call = || Http::new("POST", "https://example.com/");
-        let header = |name: &str, value: &str| {
-            Http { headers: BTreeMap::from([(name.to_owned(), Value::from(value))]), ..call() }
+        let header = |name: &str, value: &str| Http {
+            headers: BTreeMap::from([(name.to_owned(), Value::from(value))]),
+            ..call()
         };
         assert_eq!(call().validate(), Ok(()));
         assert_eq!(Http::new("GET", "{{ input.url | safe }}").validate(), Ok(()));

@@ -175,7 +175,8 @@ async fn b12_names_are_names_whatever_is_in_them() {
     let mut script = "CREATE TABLE jobs.kept (n integer); CREATE SCHEMA \"My Jobs\";".to_owned();
     for name in names {
         script += &answering(&format!("\"{name}\"()"), GOOD);
-        script += &format!("CREATE FUNCTION \"My Jobs\".\"{name}\"() RETURNS jsonb LANGUAGE sql AS $$ SELECT {GOOD} $$;");
+        script +=
+            &format!("CREATE FUNCTION \"My Jobs\".\"{name}\"() RETURNS jsonb LANGUAGE sql AS $$ SELECT {GOOD} $$;");
     }
     let functions = Functions::with(&script, |connection| {
         connection.allowed.push("\"My Jobs\".*".parse().unwrap());
@@ -221,8 +222,10 @@ async fn b12_only_what_the_list_and_the_role_allow_is_called() {
     }
     // A role that is not given the function cannot call it, whatever the list says.
     let role = format!("caller_{}", functions.database.name());
-    let grant = format!("CREATE ROLE {role} LOGIN; GRANT USAGE ON SCHEMA jobs TO {role};
-                         REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA jobs FROM PUBLIC");
+    let grant = format!(
+        "CREATE ROLE {role} LOGIN; GRANT USAGE ON SCHEMA jobs TO {role};
+                         REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA jobs FROM PUBLIC"
+    );
     functions.client.batch_execute(&grant).await.unwrap();
     let url = with_user(&functions.database.url(), &role);
     let mut connection = SqlConnection::new(Arc::new(move || Ok(Secret::new(url.clone()))));
@@ -250,7 +253,8 @@ fn with_user(url: &str, user: &str) -> String {
 /// A name without a schema is looked for along the role's search path, and nowhere else.
 #[tokio::test]
 async fn b12_a_name_without_a_schema_is_found_along_the_search_path() {
-    let database_path = "DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET search_path = jobs, other', current_database()); END $$;";
+    let database_path =
+        "DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET search_path = jobs, other', current_database()); END $$;";
     let script = [
         "CREATE SCHEMA other;".to_owned(),
         answering("first()", GOOD),
@@ -358,9 +362,12 @@ async fn b02_notices_are_lines_of_the_log() {
 #[tokio::test]
 async fn b02_a_function_is_called_once_and_its_effects_stand_or_fall_with_it() {
     let script = [
-        "CREATE TABLE jobs.calls (n integer UNIQUE DEFERRABLE INITIALLY DEFERRED); CREATE SEQUENCE jobs.count;".to_owned(),
-        format!("CREATE FUNCTION jobs.stable() RETURNS jsonb LANGUAGE plpgsql STABLE AS $f$
-                 BEGIN PERFORM nextval('jobs.count'); RETURN {GOOD}; END $f$;"),
+        "CREATE TABLE jobs.calls (n integer UNIQUE DEFERRABLE INITIALLY DEFERRED); CREATE SEQUENCE jobs.count;"
+            .to_owned(),
+        format!(
+            "CREATE FUNCTION jobs.stable() RETURNS jsonb LANGUAGE plpgsql STABLE AS $f$
+                 BEGIN PERFORM nextval('jobs.count'); RETURN {GOOD}; END $f$;"
+        ),
         doing("fails()", "INSERT INTO jobs.calls VALUES (1); RAISE EXCEPTION 'no';"),
         doing("fails_late()", &format!("INSERT INTO jobs.calls VALUES (2), (2); RETURN {GOOD};")),
         doing("says_no()", r#"INSERT INTO jobs.calls VALUES (3); RETURN '{"success": false, "message": "no"}';"#),

@@ -57,7 +57,9 @@ pub(super) fn render_json(document: &serde_json::Value, context: &Value) -> Resu
             Some(expression) => evaluate(expression, context)?,
             None => Json::String(render(Style::Plain, text, context)?),
         },
-        Json::Array(items) => Json::Array(items.iter().map(|item| render_json(item, context)).collect::<Result<_, _>>()?),
+        Json::Array(items) => {
+            Json::Array(items.iter().map(|item| render_json(item, context)).collect::<Result<_, _>>()?)
+        }
         Json::Object(fields) => Json::Object(
             fields
                 .iter()

@@ -43,10 +43,8 @@ async fn d06_the_request_is_filled_in_from_the_input() {
 async fn d06_what_cannot_be_filled_in_is_refused_before_anything_is_sent() {
     let server = Server::saying(answer(200, "", "")).await;
     let calls = Calls::local();
-    let header = |text: &str| Http {
-        headers: BTreeMap::from([("x-id".to_owned(), Value::from(text))]),
-        ..get(server.url("/"))
-    };
+    let header =
+        |text: &str| Http { headers: BTreeMap::from([("x-id".to_owned(), Value::from(text))]), ..get(server.url("/")) };
     for (http, says) in [
         (get(server.url("/{{ input.missing }}")), "url: names a value that the input does not have"),
         (get(server.url("/{{ input.n * 9 }}")), "url: `*` is not available"),
@@ -76,7 +74,8 @@ async fn d06_the_key_of_a_chain_and_its_trace_stay_the_same() {
     })
     .await;
     let calls = Calls::local();
-    let first = calls.enqueue_job(NewJob { retry: Default::default(), ..job(Http::new("POST", server.url("/")), "{}") });
+    let first =
+        calls.enqueue_job(NewJob { retry: Default::default(), ..job(Http::new("POST", server.url("/")), "{}") });
     let first = first.await;
     assert!(!calls.end(first).await.is_final);
     server.arrived.acquire_many(2).await.unwrap().forget();
@@ -140,11 +139,15 @@ async fn d06_retry_after_is_honoured_in_both_forms_and_only_where_it_helps() {
 async fn d06_the_job_says_which_answers_are_good_and_which_pass() {
     let calls = Calls::local();
     let http = |url: String| -> Http {
-        serde_json::from_value(serde_json::json!({ "url": url, "accept": ["2xx", 404], "retry_on": ["410-418"] })).unwrap()
+        serde_json::from_value(serde_json::json!({ "url": url, "accept": ["2xx", 404], "retry_on": ["410-418"] }))
+            .unwrap()
     };
-    for (status, outcome, is_final) in
-        [(204, Outcome::Completed, true), (404, Outcome::Completed, true), (418, Outcome::Failed, false), (500, Outcome::Failed, true)]
-    {
+    for (status, outcome, is_final) in [
+        (204, Outcome::Completed, true),
+        (404, Outcome::Completed, true),
+        (418, Outcome::Failed, false),
+        (500, Outcome::Failed, true),
+    ] {
         let server = Server::saying(answer(status, "", "")).await;
         let id = calls.enqueue_job(NewJob { retry: Default::default(), ..job(http(server.url("/")), "{}") }).await;
         let run = calls.end(id).await;
@@ -165,7 +168,8 @@ async fn d06_the_answer_is_kept_with_its_cut_stated() {
     let server = at(answer(500, kind, r#"{"long":"0123456789"}"#)).await;
     let run = calls.call(get(server.url("/")), "{}").await;
     assert_eq!((output(&run)["body"].as_str(), &output(&run)["body_cut"]), (Some(r#"{"long":"0"#), &true.into()));
-    let server = Server::saying([b"HTTP/1.1 200 x\r\ncontent-length: 5\r\n\r\n" as &[u8], b"a\xff\0\"z"].concat()).await;
+    let server =
+        Server::saying([b"HTTP/1.1 200 x\r\ncontent-length: 5\r\n\r\n" as &[u8], b"a\xff\0\"z"].concat()).await;
     assert_eq!(output(&calls.call(get(server.url("/")), "{}").await)["body"], "a\u{fffd}\u{fffd}\"z");
     let server = at(answer(200, kind, r#""\u0000""#)).await;
     assert_eq!(output(&calls.call(get(server.url("/")), "{}").await)["body"], r#""\u0000""#);

@@ -113,7 +113,9 @@ async fn c13_a_server_that_hangs_up() {
 
 #[tokio::test]
 async fn c13_a_server_that_talks_nonsense() {
-    for said in ["SSH-2.0-OpenSSH_9.2\r\n\r\n", "HTTP/1.1 9 x\r\n\r\n", "HTTP/1.1 200 x\r\ncontent-length: many\r\n\r\n"] {
+    for said in
+        ["SSH-2.0-OpenSSH_9.2\r\n\r\n", "HTTP/1.1 9 x\r\n\r\n", "HTTP/1.1 200 x\r\ncontent-length: many\r\n\r\n"]
+    {
         let server = Server::saying(said).await;
         failed_with(&poisoned(&server, job(get(server.url("/")), "{}")).await, ErrorCode::BadOutput, "the call failed");
     }
