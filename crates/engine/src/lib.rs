@@ -7,6 +7,8 @@ pub mod dispatch;
 pub mod fire;
 pub mod lease;
 pub mod node;
+pub mod offers;
+mod phase;
 pub mod reconcile;
 pub mod recover;
 pub mod scribe;

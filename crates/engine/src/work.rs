@@ -1,5 +1,6 @@
 //! One run, from the claim to its end.
 
+use crate::phase::Phase;
 use crate::scribe::Scribe;
 use crate::secrets::{RunSecrets, SecretRules};
 use crate::stop::StopHandle;
@@ -59,6 +60,7 @@ impl std::fmt::Debug for Executors {
 pub async fn run_job(
     executors: &Executors, claimed: ClaimedJob, stop: StopHandle, grace: Duration, scribe: &Scribe,
 ) -> FinishedRun {
+    let _phase = Phase::enter("run");
     let job = Arc::new(claimed.job);
     let Some(executor) = executors.of(&job) else {
         let job_type = job.spec.target.job_type();

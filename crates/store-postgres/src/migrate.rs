@@ -23,6 +23,8 @@ const MIGRATIONS: &[Migration] = &[
         breaking: true,
         sql: include_str!("../migrations/0003_run_records.sql"),
     },
+    Migration { number: 4, name: "access", breaking: true, sql: include_str!("../migrations/0004_access.sql") },
+    Migration { number: 5, name: "join", breaking: true, sql: include_str!("../migrations/0005_join.sql") },
 ];
 
 /// The oldest server this store works on, as it numbers itself.

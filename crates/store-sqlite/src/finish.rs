@@ -16,7 +16,7 @@ use punctual_core::store::{
 use rusqlite::params;
 
 /// What goes with a job, its run first: the other ledgers refuse to let go of what belongs to one.
-const FORGOTTEN: [&str; 7] = [
+const FORGOTTEN: [&str; 8] = [
     "punctual_runs WHERE job_id",
     "punctual_artifacts WHERE job_id",
     "punctual_artifact_contents WHERE job_id",
@@ -24,6 +24,7 @@ const FORGOTTEN: [&str; 7] = [
     "punctual_run_progress WHERE job_id",
     "punctual_step_memos WHERE root_job_id",
     "punctual_retries WHERE retry_of",
+    "punctual_job_keys WHERE job_id",
 ];
 
 impl Tx<'_> {

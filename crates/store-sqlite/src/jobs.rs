@@ -65,6 +65,9 @@ impl Tx<'_> {
                 chain.map_or(1, |c| c.attempt),
                 chain.map_or(0, |c| c.failures),
                 chain.map_or(0, |c| c.interruptions),
+                spec.job_key.as_ref().map(|key| &key.key),
+                spec.job_key.as_ref().map(|key| key.mode.as_str()),
+                spec.owner,
             ],
         )?;
         if let Some(schedule_id) = origin.schedule_id {

@@ -11,8 +11,8 @@
 #![expect(clippy::missing_panics_doc, reason = "this is test code: it panics where it does not see what it expects")]
 
 pub mod by_hand;
-pub mod clock;
 pub mod conformance;
+pub mod faults;
 pub mod harness;
 pub mod model;
 pub mod postgres;
@@ -25,5 +25,5 @@ pub mod prelude {
     pub use crate::steps::*;
 }
 
-pub use clock::VirtualClock;
 pub use harness::{Backing, Faults, Harness, RawSql, StoreKind, World};
+pub use punctual_core::virtual_clock::VirtualClock;

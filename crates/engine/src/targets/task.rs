@@ -272,9 +272,7 @@ impl Drop for AbortOnDrop {
     }
 }
 
-async fn end_of<O: Serialize, E: Into<TaskError>>(
-    run: &RunContext, work: JoinHandle<Result<O, E>>,
-) -> FinishedRun {
+async fn end_of<O: Serialize, E: Into<TaskError>>(run: &RunContext, work: JoinHandle<Result<O, E>>) -> FinishedRun {
     let _given_up = AbortOnDrop(work.abort_handle());
     match work.await {
         Ok(Ok(output)) => completed(run, &output),

@@ -5,6 +5,8 @@ mod faulty;
 mod fire;
 mod http;
 mod node;
+mod offers;
+mod strays;
 mod task;
 
 use jiff::{SignedDuration, Timestamp};

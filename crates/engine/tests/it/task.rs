@@ -84,13 +84,17 @@ async fn d06_a_handler_has_typed_input_and_output_a_log_progress_and_files() {
     let (id, run) = tasks.run(r#"{"id":7}"#).await;
     assert_eq!(run.output.unwrap().as_str(), r#"{"text":"order 7 of attempt 1\ufffd"}"#);
     let store = &tasks.world.store;
-    let log: Vec<_> = store.run_log(id, 0, 10).await.unwrap().into_iter().map(|line| (line.stream, line.text)).collect();
+    let log: Vec<_> =
+        store.run_log(id, 0, 10).await.unwrap().into_iter().map(|line| (line.stream, line.text)).collect();
     let line = |stream, text: &str| (stream, text.to_owned());
-    assert_eq!(log, [
-        line(LogStream::Stdout, "order 7"),
-        line(LogStream::Stdout, "second line"),
-        line(LogStream::Stderr, "careful"),
-    ]);
+    assert_eq!(
+        log,
+        [
+            line(LogStream::Stdout, "order 7"),
+            line(LogStream::Stdout, "second line"),
+            line(LogStream::Stderr, "careful"),
+        ]
+    );
     assert_eq!(store.run_progress(id).await.unwrap().unwrap().1, Progress::new(40, "nearly"));
     assert_eq!(store.artifact_contents(id, 1).await.unwrap().unwrap(), b"paid");
     let (_, run) = tasks.run(r#"{"id":"seven"}"#).await;

@@ -56,7 +56,10 @@ pub async fn c13_a_log_is_read_page_by_page_from_any_line(world: &mut World) {
     let other = world.enqueue(job()).await;
     world.claim_one(lease).await;
     for first in (1..=100).step_by(5) {
-        assert_eq!(append(world, lease, vec![chunk(id, first..=first + 4), chunk(other, first..=first)]).await, [true; 2]);
+        assert_eq!(
+            append(world, lease, vec![chunk(id, first..=first + 4), chunk(other, first..=first)]).await,
+            [true; 2]
+        );
     }
     assert_eq!(numbers(world, id, 0, ALL).await, (1..=100).collect::<Vec<_>>());
     assert_eq!(numbers(world, id, 0, 7).await, (1..=7).collect::<Vec<_>>());
@@ -144,7 +147,9 @@ pub async fn c13_the_database_refuses_to_change_what_runs_leave_behind(world: &m
     store.keep_artifact_if_leased(lease, id, "a", vec![1]).await.expect("it is kept");
     store.remember_step_if_leased(lease, id, "s", json("1")).await.expect("it is remembered");
     for ended in [false, true] {
-        for change in ["{run_logs} SET lines = '[]'", "{artifact_contents} SET number = 9", "{step_memos} SET step = 'x'"] {
+        for change in
+            ["{run_logs} SET lines = '[]'", "{artifact_contents} SET number = 9", "{step_memos} SET step = 'x'"]
+        {
             world.assert_database_refuses(&format!("UPDATE {change}")).await;
         }
         for table in ["{run_logs}", "{artifact_contents}", "{step_memos}"] {

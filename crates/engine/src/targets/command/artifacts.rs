@@ -33,7 +33,8 @@ pub(super) async fn keep(run: &RunContext, folder: PathBuf) {
 }
 
 async fn keep_one(run: &RunContext, name: &str, file: PathBuf, room: usize) -> Result<usize, String> {
-    let contents = tokio::task::spawn_blocking(move || read(&file, room)).await.map_err(|error| error.to_string())??;
+    let contents =
+        tokio::task::spawn_blocking(move || read(&file, room)).await.map_err(|error| error.to_string())??;
     let size = contents.len();
     run.reports.add_artifact(name, contents).await.map_err(|error: StoreError| error.to_string())?;
     Ok(size)

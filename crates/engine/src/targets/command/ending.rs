@@ -90,7 +90,9 @@ fn why_not_started(command: &Command, stage: i64, errno: i32) -> String {
     let why = std::io::Error::from_raw_os_error(errno);
     match stage {
         guard::AT_EXEC if errno == libc::ENOENT => {
-            format!("cannot start `{program}`: there is no such program, or the interpreter in its first line is missing")
+            format!(
+                "cannot start `{program}`: there is no such program, or the interpreter in its first line is missing"
+            )
         }
         guard::AT_EXEC if errno == libc::ENOEXEC => {
             format!("cannot start `{program}`: it is no program; begin a script with a line such as #!/bin/sh")

@@ -13,8 +13,12 @@ async fn c13_a_command_sees_a_cleared_environment_and_an_empty_folder_of_its_own
     let traced = NewJob { trace_context: Some("00-trace-01".to_owned()), ..job(own) };
     let (id, run) = commands.run(traced).await;
     assert_eq!((run.outcome, run.exit_code), (Outcome::Completed, Some(0)));
-    let names: Vec<_> =
-        commands.said(id, LogStream::Stdout).await.iter().map(|line| line.split('=').next().unwrap().to_owned()).collect();
+    let names: Vec<_> = commands
+        .said(id, LogStream::Stdout)
+        .await
+        .iter()
+        .map(|line| line.split('=').next().unwrap().to_owned())
+        .collect();
     let allowed = ["PATH", "HOME", "LANG", "LC_ALL", "TZ"];
     let told: Vec<_> = names.iter().map(String::as_str).filter(|name| !allowed.contains(name)).collect();
     assert_eq!(told, ["OWN", "PUNCTUAL_ATTEMPT", "PUNCTUAL_JOB_ID", "PUNCTUAL_RUN_ID", "TRACEPARENT"]);

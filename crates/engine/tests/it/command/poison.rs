@@ -60,7 +60,8 @@ async fn c13_a_gigabyte_of_output_is_cut_and_said_to_be() {
     let (id, run) = beside_neighbours(&commands, job(argv(["head", "-c", "1073741824", "/dev/zero"]))).await;
     assert_eq!(run.outcome, Outcome::Completed);
     let log = commands.log(id).await;
-    let kept: usize = log.iter().filter(|line| line.stream == LogStream::Stdout).map(|line| line.text.chars().count()).sum();
+    let kept: usize =
+        log.iter().filter(|line| line.stream == LogStream::Stdout).map(|line| line.text.chars().count()).sum();
     assert!((LOG_MAX_BYTES / 2..=LOG_MAX_BYTES).contains(&kept), "{kept} bytes");
     let told = commands.said(id, LogStream::System).await.join("\n");
     assert!(told.contains("the log is full") && told.contains("not kept"), "{told}");
@@ -90,7 +91,8 @@ async fn c13_who_closes_its_output_and_goes_on_is_waited_for() {
     let commands = Commands::new();
     let folder = tempfile::tempdir().unwrap();
     let made = folder.path().join("made");
-    let text = format!("echo before; exec <&- >&- 2>&-; for i in 1 2 3 4 5; do true; done; touch {}; exit 7", made.display());
+    let text =
+        format!("echo before; exec <&- >&- 2>&-; for i in 1 2 3 4 5; do true; done; touch {}; exit 7", made.display());
     let (id, run) = beside_neighbours(&commands, job(script(&text))).await;
     assert_eq!((run.error_code, run.exit_code), (Some(ErrorCode::TargetError), Some(7)));
     assert!(made.exists());
@@ -144,7 +146,8 @@ async fn c13_a_thousand_commands_leave_no_descriptor_and_no_ended_child() {
 #[tokio::test]
 async fn c13_commands_that_run_at_once_share_nothing() {
     let commands = Commands::new();
-    let listing = job(script("ls /proc/self/fd | wc -l; ls -l /proc/self/fd | grep -c 'punctual\\|socket\\|\\.db' || true"));
+    let listing =
+        job(script("ls /proc/self/fd | wc -l; ls -l /proc/self/fd | grep -c 'punctual\\|socket\\|\\.db' || true"));
     let jobs = commands.world.store.enqueue_jobs(vec![listing; 40]).await.unwrap();
     for id in jobs {
         commands.end(id).await;

@@ -16,7 +16,10 @@ async fn c13_a_log_can_be_followed_while_the_command_runs() {
     fs::write(&gate, "").unwrap();
     commands.end(id).await;
     let log = commands.log(id).await;
-    assert_eq!(log.iter().map(|line| (line.sequence, line.text.as_str())).collect::<Vec<_>>(), [(1, "one"), (2, "two")]);
+    assert_eq!(
+        log.iter().map(|line| (line.sequence, line.text.as_str())).collect::<Vec<_>>(),
+        [(1, "one"), (2, "two")]
+    );
     let view = commands.world.store.job(id).await.unwrap().unwrap();
     let run = view.run().unwrap();
     assert!(log[0].at >= run.started_at.unwrap() && log[0].at < log[1].at && log[1].at <= run.finished_at);
@@ -33,7 +36,10 @@ async fn c13_files_of_the_declared_folder_are_kept() {
     assert_eq!(run.exit_code, Some(3), "what a failed run leaves is of use, too");
     let store = &commands.world.store;
     let kept = store.artifacts(id).await.unwrap();
-    assert_eq!(kept.iter().map(|it| (it.name.as_str(), it.size_bytes)).collect::<Vec<_>>(), [("a.txt", 6), ("sub/bin", 3)]);
+    assert_eq!(
+        kept.iter().map(|it| (it.name.as_str(), it.size_bytes)).collect::<Vec<_>>(),
+        [("a.txt", 6), ("sub/bin", 3)]
+    );
     assert_eq!(store.artifact_contents(id, 1).await.unwrap().unwrap(), b"report");
     assert_eq!(store.artifact_contents(id, 2).await.unwrap().unwrap(), b"a\0b");
     let told = commands.said(id, LogStream::System).await.join("\n");
