@@ -2,6 +2,7 @@
 
 use crate::clock::Uptime;
 use crate::memory::{Fallback, Memory, MemoryOptions, fire_from_memory};
+use crate::phase::Phase;
 use punctual_core::id::{NodeId, ScheduleId};
 use punctual_core::store::{Store, StoreResult};
 use std::pin::pin;
@@ -72,8 +73,11 @@ pub async fn fire_once(store: &dyn Store, node: Option<NodeId>, limit: usize) ->
 }
 
 async fn fire_batch(store: &dyn Store, node: Option<NodeId>, limit: usize) -> StoreResult<FirePass> {
+    let phase = Phase::enter("fire");
+    let fired = store.fire_due(node, limit).await;
+    drop(phase);
     // Delayed jobs, retries among them, do not wait for schedules that cannot be fired.
-    let (fired, promoted) = (store.fire_due(node, limit).await, store.promote_due_jobs(limit).await);
+    let promoted = store.promote_due_jobs(limit).await;
     let (fired, promoted) = (fired?, promoted?);
     Ok(FirePass {
         schedules: fired.schedules,

@@ -10,6 +10,7 @@ pub mod lease;
 pub mod memory;
 pub mod node;
 pub mod offers;
+mod phase;
 pub mod reconcile;
 pub mod recover;
 pub mod retain;

@@ -13,7 +13,7 @@ pub async fn settle_offers_once(store: &dyn Store) -> StoreResult<OffersSettled>
     let mut all = OffersSettled::default();
     loop {
         let some = store.settle_offers(PAGE).await?;
-        let full = some.marked >= PAGE || some.cleared >= PAGE || some.given_up.len() >= PAGE;
+        let full = some.marked + some.cleared >= PAGE || some.given_up.len() >= PAGE;
         all.marked += some.marked;
         all.cleared += some.cleared;
         all.given_up.extend(some.given_up);

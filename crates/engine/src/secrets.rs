@@ -87,11 +87,12 @@ pub fn read(source: SecretSource<'_>) -> Result<Secret, Invalid> {
 
 fn read_file(path: &Path) -> Result<String, Invalid> {
     let cannot = |why: String| refused(&format!("cannot be read: {why}"), "make the file readable for the node");
-    let file = std::fs::File::open(path).map_err(|error| cannot(error.kind().to_string()))?;
-    // A pipe or a device could keep the node waiting for ever.
-    if !file.metadata().is_ok_and(|about| about.is_file()) {
+    // A pipe or a device could keep the node waiting for ever, a pipe even while it is opened.
+    let about = std::fs::metadata(path).map_err(|error| cannot(error.kind().to_string()))?;
+    if !about.is_file() {
         return Err(cannot("it is no ordinary file".to_owned()));
     }
+    let file = std::fs::File::open(path).map_err(|error| cannot(error.kind().to_string()))?;
     let mut text = String::new();
     file.take(SECRET_MAX_BYTES + 1).read_to_string(&mut text).map_err(|error| cannot(error.kind().to_string()))?;
     if text.len() as u64 > SECRET_MAX_BYTES {
@@ -105,6 +106,9 @@ fn read_file(path: &Path) -> Result<String, Invalid> {
 fn refused(problem: &str, remedy: &str) -> Invalid {
     Invalid::new("secret", problem).remedy(remedy)
 }
+
+/// A text that was cut may end in the middle of a secret, or begin there. So much of one gives it away.
+const EDGE_MIN_BYTES: usize = 6;
 
 /// Texts that must not be seen, and what else they may look like.
 #[derive(Default)]
@@ -131,7 +135,8 @@ impl Redactor {
     /// The text without what is hidden.
     pub fn text(&self, text: &str) -> String {
         self.hidden.iter().fold(text.to_owned(), |text, hidden| {
-            if text.contains(hidden.as_str()) { text.replace(hidden.as_str(), HIDDEN) } else { text }
+            let whole = if text.contains(hidden.as_str()) { text.replace(hidden.as_str(), HIDDEN) } else { text };
+            without_edges(whole, hidden)
         })
     }
 
@@ -179,6 +184,23 @@ impl Redactor {
                 hidden
             }
         }
+    }
+}
+
+/// Takes out what is left of a secret at either end of a text.
+fn without_edges(text: String, hidden: &str) -> String {
+    let lengths = || (EDGE_MIN_BYTES..hidden.len()).rev().filter(|length| *length <= text.len());
+    let begun = lengths().find(|length| hidden.get(..*length).is_some_and(|part| text.ends_with(part))).unwrap_or(0);
+    let ended = lengths()
+        .find(|length| hidden.get(hidden.len() - length..).is_some_and(|part| text.starts_with(part)))
+        .unwrap_or(0);
+    match text.get(ended..text.len() - begun) {
+        Some(_) if begun + ended == 0 => text,
+        Some(kept) => {
+            let mark = |length| if length > 0 { HIDDEN } else { "" };
+            format!("{}{kept}{}", mark(ended), mark(begun))
+        }
+        None => HIDDEN.to_owned(),
     }
 }
 
@@ -306,6 +328,18 @@ mod tests {
         redactor.hide("-----BEGIN KEY-----\nMIIBOgIBAAJB\nx\n-----END KEY-----");
         assert_eq!(redactor.text("MIIBOgIBAAJB"), HIDDEN);
         assert_eq!(redactor.text("x"), "x");
+    }
+
+    #[test]
+    fn b12_half_a_secret_at_the_edge_of_a_cut_text_disappears() {
+        let mut redactor = Redactor::default();
+        redactor.hide("öpen sesame");
+        assert_eq!(redactor.text("the word is öpen se"), "the word is [secret]");
+        assert_eq!(redactor.text("sesame, he said"), "[secret], he said");
+        assert_eq!(redactor.text("sesame or öpen se"), "[secret] or [secret]");
+        assert_eq!(redactor.text("pen sesam"), "pen sesam");
+        assert_eq!(redactor.text("öpen sesam"), HIDDEN);
+        assert_eq!(redactor.text("same"), "same");
     }
 
     #[test]

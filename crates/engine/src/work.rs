@@ -1,5 +1,6 @@
 //! One run, from the claim to its end.
 
+use crate::phase::Phase;
 use crate::scribe::Scribe;
 use crate::secrets::{RunSecrets, SecretRules};
 use crate::stop::StopHandle;
@@ -59,6 +60,7 @@ impl std::fmt::Debug for Executors {
 pub async fn run_job(
     executors: &Executors, claimed: ClaimedJob, stop: StopHandle, grace: Duration, scribe: &Scribe,
 ) -> FinishedRun {
+    let _phase = Phase::enter("run");
     let job = Arc::new(claimed.job);
     let Some(executor) = executors.of(&job) else {
         let job_type = job.spec.target.job_type();
@@ -136,18 +138,16 @@ async fn catch_panics(job_id: JobId, work: impl Future<Output = FinishedRun>) ->
         match polled {
             Ok(state) => state,
             Err(panic) => {
-                let words = panic
-                    .downcast_ref::<&str>()
-                    .map(|text| (*text).to_owned())
-                    .or_else(|| panic.downcast_ref::<String>().cloned())
-                    .unwrap_or_else(|| "no message".to_owned());
-                std::task::Poll::Ready(FinishedRun::failed(
-                    job_id,
-                    ErrorCode::TargetError,
-                    format!("the handler panicked: {words}"),
-                ))
+                let words = format!("the handler panicked: {}", words_of_panic(panic.as_ref()));
+                std::task::Poll::Ready(FinishedRun::failed(job_id, ErrorCode::TargetError, words))
             }
         }
     })
     .await
+}
+
+/// What a panic said.
+pub(crate) fn words_of_panic(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".to_owned())
 }

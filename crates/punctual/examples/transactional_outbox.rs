@@ -57,7 +57,8 @@ fn on_sqlite(punctual: &Punctual, path: &str) -> Fallible<JobHandle> {
 async fn on_postgres(punctual: &Punctual, url: &str) -> Fallible<JobHandle> {
     let (mut client, connection) = tokio_postgres::connect(url, tokio_postgres::NoTls).await?;
     tokio::spawn(connection);
-    let make = "CREATE TABLE IF NOT EXISTS orders (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, item text NOT NULL)";
+    let make =
+        "CREATE TABLE IF NOT EXISTS orders (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, item text NOT NULL)";
     client.batch_execute(make).await?;
     let insert = "INSERT INTO orders (item) VALUES ($1) RETURNING id";
 

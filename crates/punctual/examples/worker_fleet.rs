@@ -13,7 +13,8 @@ use tokio::sync::watch;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let database = std::env::var("PUNCTUAL_DATABASE").map_err(|_| "say which database: PUNCTUAL_DATABASE=postgres://…")?;
+    let database =
+        std::env::var("PUNCTUAL_DATABASE").map_err(|_| "say which database: PUNCTUAL_DATABASE=postgres://…")?;
     let (workers, jobs) = (number("WORKERS", 4)?, number("JOBS", 200)?);
 
     let (stop, stopping) = watch::channel(());
@@ -26,9 +27,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             async move { Ok::<_, TaskError>((name, number * number)) }
         });
         let mut stopping = stopping.clone();
-        fleet.push(tokio::spawn(async move {
-            worker.run_until(async move { drop(stopping.changed().await) }).await
-        }));
+        fleet.push(tokio::spawn(async move { worker.run_until(async move { drop(stopping.changed().await) }).await }));
     }
 
     // Whoever enqueues need not be a worker: this handle runs nothing itself.

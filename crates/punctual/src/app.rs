@@ -5,10 +5,12 @@ use crate::enqueue::{Batch, Enqueue};
 use crate::handle::JobHandle;
 use crate::schedules::ScheduleBuilder;
 use crate::{Cancelled, Context, Error, JobId, JobView, NodeEvent, Result, Schedule, Target, TaskError};
+use punctual_core::execute::Executor;
 use punctual_core::store::{ScheduleKey, Store};
 use punctual_engine::dispatch::DeskOptions;
 use punctual_engine::node::{self, NodeOptions, Signals};
-use punctual_engine::targets::command::CommandExecutor;
+use punctual_engine::targets::command::{CommandExecutor, CommandOptions};
+use punctual_engine::targets::task::Handler;
 use punctual_engine::work::Executors;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -94,6 +96,7 @@ impl Punctual {
             store: StoreOptions::default(),
             node: NodeOptions::default(),
             executors: Executors::default(),
+            commands: false,
             on_event: None,
         }
     }
@@ -130,9 +133,39 @@ impl Punctual {
         F: Fn(Context, I) -> W + Send + Sync + 'static,
         W: Future<Output = std::result::Result<O, TaskError>> + Send + 'static,
     {
+        self.register(name, Arc::new(Handler::new(handler)));
+    }
+
+    /// Registers a handler that computes, or waits without `await`: each run has a thread of its own. Nobody can end it
+    /// from outside, so it looks at [`Context::is_stopped`] from time to time.
+    ///
+    /// ```
+    /// # punctual::testing::block_on(async {
+    /// use punctual::{Context, testing::TestPunctual};
+    ///
+    /// let test = TestPunctual::new().await?;
+    /// test.blocking_task("sum", |ctx: Context, up_to: u64| {
+    ///     Ok((0..up_to).take_while(|_| ctx.is_stopped().is_none()).sum::<u64>())
+    /// });
+    /// let job = test.enqueue("sum", &10).send().await?;
+    /// test.run_pending().await?;
+    /// assert_eq!(job.wait::<u64>().await?, 45);
+    /// # Ok::<(), punctual::Error>(())
+    /// # }).unwrap();
+    /// ```
+    pub fn blocking_task<I, O, F>(&self, name: &str, handler: F)
+    where
+        I: DeserializeOwned + Send + 'static,
+        O: Serialize + Send + 'static,
+        F: Fn(Context, I) -> std::result::Result<O, TaskError> + Send + Sync + 'static,
+    {
+        self.register(name, Arc::new(Handler::blocking(handler)));
+    }
+
+    fn register(&self, name: &str, executor: Arc<dyn Executor>) {
         let job_type = Target::task(name).job_type();
         let mut executors = self.shared.executors.lock().unwrap_or_else(PoisonError::into_inner);
-        *executors = std::mem::take(&mut *executors).with(job_type, crate::tasks::executor(handler));
+        *executors = std::mem::take(&mut *executors).with(job_type, executor);
     }
 
     /// Begins a job for a task; nothing happens before it is sent. The task need not be registered here: any node that
@@ -226,6 +259,16 @@ impl Punctual {
     }
 
     /// A handle of a job that was made before, here or elsewhere.
+    ///
+    /// ```
+    /// # punctual::testing::block_on(async {
+    /// # let test = punctual::testing::TestPunctual::new().await?;
+    /// let job = test.enqueue("digest", &7).send().await?;
+    /// let later = test.handle(job.id());
+    /// assert_eq!(later.view().await?.job.attempt, 1);
+    /// # Ok::<(), punctual::Error>(())
+    /// # }).unwrap();
+    /// ```
     pub fn handle(&self, id: JobId) -> JobHandle {
         JobHandle::new(self.clone(), id)
     }
@@ -264,6 +307,25 @@ impl Punctual {
     /// finish within the grace.
     ///
     /// May be called in as many processes as there are; they are all alike.
+    ///
+    /// ```
+    /// # punctual::testing::block_on(async {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let url = format!("sqlite:{}", folder.path().join("app.db").display());
+    /// use punctual::{Context, Punctual};
+    /// let punctual = Punctual::open(&url).await?;
+    /// let (done, is_done) = tokio::sync::watch::channel(false);
+    /// punctual.task("last", move |_: Context, (): ()| {
+    ///     let done = done.clone();
+    ///     async move { Ok(done.send_replace(true)) }
+    /// });
+    /// punctual.enqueue("last", &()).send().await?;
+    /// let mut stop = is_done.clone();
+    /// punctual.run_until(async move { drop(stop.wait_for(|done| *done).await) }).await?;
+    /// assert!(*is_done.borrow());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # }).unwrap();
+    /// ```
     pub async fn run_until(&self, shutdown: impl Future<Output = ()> + Send + 'static) -> Result<()> {
         let signals = Signals { gently: Box::pin(shutdown), now: Box::pin(std::future::pending()) };
         let tell = |event: NodeEvent| {
@@ -288,10 +350,20 @@ impl Punctual {
     }
 
     /// The store port, for what this handle has no words for.
+    ///
+    /// ```
+    /// # punctual::testing::block_on(async {
+    /// # let test = punctual::testing::TestPunctual::new().await?;
+    /// use punctual::Store;
+    /// test.store().set_queue_paused("mail", true).await?;
+    /// # Ok::<(), punctual::Error>(())
+    /// # }).unwrap();
+    /// ```
     pub fn store(&self) -> Arc<dyn Store> {
         Arc::clone(&self.shared.store)
     }
 
+    #[cfg(any(feature = "rusqlite", feature = "tokio-postgres", feature = "sqlx-postgres"))]
     pub(crate) fn backing(&self) -> &Backing {
         &self.shared.backing
     }
@@ -307,6 +379,7 @@ pub struct Builder {
     pub(crate) store: StoreOptions,
     node: NodeOptions,
     executors: Executors,
+    commands: bool,
     on_event: Option<Box<dyn Fn(&NodeEvent) + Send + Sync>>,
 }
 
@@ -364,8 +437,26 @@ impl Builder {
     /// here, so it is not done unasked.
     #[must_use]
     pub fn run_commands(mut self) -> Self {
-        self.executors = self.executors.with("command", Arc::new(CommandExecutor::default()));
+        self.commands = true;
         self
+    }
+
+    /// Lets the node run HTTP and SQL jobs as well, within these rules.
+    ///
+    /// ```
+    /// # punctual::testing::block_on(async {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let url = format!("sqlite:{}", folder.path().join("app.db").display());
+    /// use punctual::calls::CallOptions;
+    /// let punctual = punctual::Punctual::builder(&url).run_calls(&CallOptions::default())?.open().await?;
+    /// # drop(punctual);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # }).unwrap();
+    /// ```
+    #[cfg(feature = "calls")]
+    pub fn run_calls(mut self, rules: &crate::calls::CallOptions) -> Result<Self> {
+        self.executors = rules.executors(self.executors)?;
+        Ok(self)
     }
 
     /// Is told when the node is ready, draining, fenced, or has left.
@@ -399,8 +490,14 @@ impl Builder {
                 .into());
         }
         let backing = Backing::open(&self.url, self.store).await?;
-        let store = backing.store();
-        let (node, executors, on_event) = (self.node, Mutex::new(self.executors), self.on_event);
+        let (store, node, on_event) = (backing.store(), self.node, self.on_event);
+        let mut executors = self.executors;
+        if self.commands {
+            // A node that is stopped for as long as this has given up its lease, and so must its commands.
+            let options = CommandOptions { silence: node.lease * 2 / 3, ..CommandOptions::default() };
+            executors = executors.with("command", Arc::new(CommandExecutor::new(options)));
+        }
+        let executors = Mutex::new(executors);
         Ok(Punctual { shared: Arc::new(Shared { backing, store, node, executors, on_event }) })
     }
 }

@@ -7,9 +7,12 @@ use punctual_engine::secrets::{self, SecretRules};
 use punctual_engine::targets::http::guard::{Allowed, Guard};
 use punctual_engine::targets::http::{HttpExecutor, HttpOptions};
 use punctual_engine::work::Executors;
-use punctual_store_postgres::sql_target::{AddressSource, FunctionExecutor, FunctionPattern, SqlConnection, check_address};
+use punctual_store_postgres::sql_target::{
+    AddressSource, FunctionExecutor, FunctionPattern, SqlConnection, check_address,
+};
 use punctual_store_sqlite::sql_target::{StatementConnection, StatementExecutor};
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -30,6 +33,8 @@ pub struct CallOptions {
     pub http_allow: Vec<Allowed>,
     /// Ports that may be called; the usual ones when there are none.
     pub http_ports: Vec<u16>,
+    /// Where this process itself listens; no job may call it.
+    pub own_addresses: Vec<SocketAddr>,
     /// Databases, by the name that jobs use.
     pub databases: BTreeMap<String, Database>,
     /// Patterns of the secrets that jobs may use; all when there are none.
@@ -58,7 +63,7 @@ pub enum Database {
 impl CallOptions {
     /// Adds what the rules allow to what a node can run.
     pub fn executors(&self, executors: Executors) -> Result<Executors, Invalid> {
-        let mut guard = Guard::allowing(self.http_allow.clone());
+        let mut guard = Guard::allowing(self.http_allow.clone()).with_own(self.own_addresses.clone());
         if !self.http_ports.is_empty() {
             guard = guard.with_ports(self.http_ports.iter().copied());
         }

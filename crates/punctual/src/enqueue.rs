@@ -180,6 +180,15 @@ impl Batch {
     }
 
     /// Makes the jobs, in their order.
+    ///
+    /// ```
+    /// # punctual::testing::block_on(async {
+    /// # let test = punctual::testing::TestPunctual::new().await?;
+    /// let jobs = test.batch().with(test.enqueue("first", &1)).with(test.enqueue("second", &2)).send().await?;
+    /// assert!(jobs[0].id() < jobs[1].id());
+    /// # Ok::<(), punctual::Error>(())
+    /// # }).unwrap();
+    /// ```
     pub async fn send(self) -> Result<Vec<JobHandle>> {
         let ids = self.punctual.store().enqueue_jobs(self.jobs?).await?;
         Ok(all(&self.punctual, ids))

@@ -47,7 +47,9 @@ pub enum Error {
         code: ErrorCode,
     },
     /// The output is not what was asked for.
-    #[error("the output of the job `{id}` cannot be read as the type asked for: {error}; ask for the handler's own type")]
+    #[error(
+        "the output of the job `{id}` cannot be read as the type asked for: {error}; ask for the handler's own type"
+    )]
     Output {
         /// Which job.
         id: JobId,

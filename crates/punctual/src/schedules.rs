@@ -245,7 +245,8 @@ impl ScheduleBuilder {
             Some(timing) => timing,
             None => return Err(Invalid::new("cron", "is not said").remedy("say when: cron, every or at").into()),
         };
-        let target = self.target.ok_or_else(|| Invalid::new("target", "is not said").remedy("say what: task or target"))?;
+        let target =
+            self.target.ok_or_else(|| Invalid::new("target", "is not said").remedy("say what: task or target"))?;
         let rest = self.rest;
         let usual = ScheduleDefinition::new(Name::new(self.name)?, timing, target);
         Ok(ScheduleDefinition {

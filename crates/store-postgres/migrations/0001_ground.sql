@@ -271,16 +271,19 @@ CREATE TABLE punctual_internal.nodes (
   lost_at timestamptz
 );
 
--- Heartbeats: hardly anything but the counter changes, in a page with room, so that every beat is a HOT update. `idle`
--- is written by a claim: whether it got less than it asked for. Whoever makes work looks there, and tells nobody when
--- all nodes have enough to do.
+-- Heartbeats: nothing but the counter changes, in a page with room, so that every beat is a HOT update.
 CREATE TABLE punctual_internal.leases (
   node_id uuid NOT NULL PRIMARY KEY REFERENCES punctual_internal.nodes (id),
   lease_id uuid NOT NULL UNIQUE,
-  counter bigint NOT NULL DEFAULT 0,
-  idle boolean NOT NULL DEFAULT true
+  counter bigint NOT NULL DEFAULT 0
 ) WITH (fillfactor = 20, autovacuum_vacuum_threshold = 200);
-CREATE INDEX leases_idle ON punctual_internal.leases (node_id) WHERE idle;
+
+-- Who waits for work, so that nobody is told of it in vain: a claim that gets less than it asked for counts `waits` on;
+-- whoever makes work and finds it ahead of `told` sets `told` to it and sends one notification. Sequences, because
+-- they change at once and for everybody: no row is locked until a commit, and no dead version is left behind.
+CREATE SEQUENCE punctual_internal.waits AS bigint;
+CREATE SEQUENCE punctual_internal.told AS bigint;
+SELECT setval('punctual_internal.waits', 1), setval('punctual_internal.told', 1);
 
 CREATE TABLE punctual_internal.reservations (
   id uuid NOT NULL PRIMARY KEY,

@@ -4,7 +4,7 @@
 -- nobody else has locked are taken; with several, a look at the heads of all, unlocked, says how many each lane gives,
 -- and then each gives its first unlocked ones. So two nodes that claim at once never wait for each other, and never
 -- get less than there is. The array keeps the planner from joining by a sequential scan, and OFFSET 0 keeps the
--- look-up of the definitions what it is. Who gets less than he asked for waits for more, and is noted as idle.
+-- look-up of the definitions what it is.
 WITH clock AS MATERIALIZED (
   SELECT coalesce($1, now()) AS at
 ), open AS MATERIALIZED (
@@ -48,7 +48,4 @@ WITH clock AS MATERIALIZED (
   SELECT job_id, $4, $5, $6, lane_id, priority, position, created_at, queued_at, serial_key, schedule_id, clock.at
   FROM taken CROSS JOIN clock
   RETURNING job_id, priority, position, created_at, started_at
-), idle AS (
-  UPDATE punctual_internal.leases SET idle = NOT idle
-  WHERE lease_id = $5 AND idle <> ((SELECT count(*) FROM taken) < $7)
 )

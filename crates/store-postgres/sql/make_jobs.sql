@@ -1,12 +1,11 @@
--- Makes jobs and puts each where it belongs, in the order given: into `delayed` when its time is ahead, else into its
--- queue; or nowhere yet, when the caller gives the place itself. A job with a serial key is held until
--- `ready_serial_heads` says otherwise. The answer is the instant they were made at, or nothing at all when a lane has
--- to be made first.
+-- Makes jobs and puts those whose time has come into their queues, in the order given; or nowhere yet, when the caller
+-- gives the place itself. A job with a serial key is held until `ready_serial_heads` says otherwise. The statement that
+-- follows says what else becomes of them. The answer is the instant they were made at, or nothing at all when a lane
+-- has to be made first.
 --
 -- Differs from SQLite: a whole batch in one statement, and so in one round trip, with ids made of the database's time.
 -- What jobs have in common travels once, as their kind, and a list that is too short is filled up with nulls, because
--- the width of `unnest` is what a batch costs. Nodes are told in the same statement, and only when it matters: when
--- one of them waits for work, or when a delayed job comes before all others.
+-- the width of `unnest` is what a batch costs.
 WITH clock AS MATERIALIZED (
   SELECT at, punctual_internal.id_prefix(at) AS prefix FROM (SELECT coalesce($1, now())) AS t (at)
 ), kinds AS MATERIALIZED (
@@ -39,12 +38,6 @@ WITH clock AS MATERIALIZED (
          w.slot_at, w.retry_of, w.root_job_id, w.chain_began_at, coalesce(w.attempt, 1), coalesce(w.failures, 0),
          coalesce(w.interruptions, 0), w.job_key, w.job_key_mode, k.owner
   FROM wanted AS w JOIN kinds AS k ON k.n = w.kind_n
-), live AS (
-  INSERT INTO punctual_internal.schedule_live (schedule_id, job_id)
-  SELECT schedule_id, id FROM wanted WHERE schedule_id IS NOT NULL
-), later AS (
-  INSERT INTO punctual_internal.delayed (job_id, run_at)
-  SELECT id, run_at FROM wanted WHERE run_at > made_at AND $2
 ), queued AS (
   INSERT INTO punctual_internal.queue (job_id, lane_id, priority, ready, position, created_at, queued_at, serial_key,
                                        schedule_id)
@@ -57,10 +50,3 @@ WITH clock AS MATERIALIZED (
     ORDER BY w.n
   ) AS w
 )
-SELECT at, (
-  SELECT pg_notify('punctual_wake', '') WHERE $2 AND (
-    EXISTS (SELECT 1 FROM punctual_internal.leases WHERE idle)
-    OR coalesce((SELECT min(run_at) FROM wanted WHERE run_at > made_at)
-                < (SELECT coalesce(min(run_at), 'infinity') FROM punctual_internal.delayed WHERE run_at IS NOT NULL),
-                false)))
-FROM clock WHERE NOT EXISTS (SELECT 1 FROM kinds WHERE lane_id IS NULL)

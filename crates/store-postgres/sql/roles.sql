@@ -41,6 +41,8 @@ GRANT INSERT, DELETE ON
 GRANT UPDATE ON punctual_internal.retention TO punctual_worker;
 
 GRANT USAGE ON SEQUENCE punctual_internal.positions TO punctual_admin, punctual_worker;
+GRANT USAGE, SELECT, UPDATE ON SEQUENCE punctual_internal.waits, punctual_internal.told
+  TO punctual_admin, punctual_worker;
 GRANT EXECUTE ON FUNCTION
   punctual_internal.make_partitions(timestamptz, interval),
   punctual_internal.drop_old_jobs(timestamptz, timestamptz, bigint, bigint),

@@ -3,16 +3,16 @@
 use crate::Shared;
 use crate::error::Work;
 use crate::jobs::{Closing, closing_params, serial_keys, settling};
-use crate::making::Making;
+use crate::making::{Making, trimmed};
 use crate::outbox::notice_params;
 use crate::params::params;
 use crate::rows::{self, Columns, Unreadable};
 use crate::session::{Answer, Session, Step};
 use crate::sql;
-use crate::tx::{Patience, Tx};
+use crate::tx::{Patience, Tx, commit_failure};
 use crate::wake::Wake;
 use jiff::Timestamp;
-use punctual_core::closing::{EndFacts, Retry, is_of_interest, judge_end};
+use punctual_core::closing::{Again, EndFacts, Retry, is_of_interest, judge_end, storable_text};
 use punctual_core::id::{JobId, NoticeId, ScheduleId};
 use punctual_core::job::{Artifact, Job};
 use punctual_core::json::Json;
@@ -38,12 +38,47 @@ pub(crate) async fn finish_runs(shared: &Shared, lease: Lease, runs: &[FinishedR
     }
 }
 
+/// One statement and one round trip for what most ends are: all completed, and nothing follows from them. Nothing when
+/// they are not all like that.
+async fn try_close_completed(shared: &Shared, lease: Lease, runs: &[FinishedRun]) -> Work<Option<Vec<FinishResult>>> {
+    let is_plain = |run: &FinishedRun| {
+        run.outcome == Outcome::Completed
+            && run.error_code.is_none()
+            && run.error.is_none()
+            && run.again == Again::ByPolicy
+    };
+    if !runs.iter().all(is_plain) {
+        return Ok(None);
+    }
+    let params = params![
+        shared.turned(),
+        runs.iter().map(|run| run.job_id.0).collect::<Vec<_>>(),
+        lease.node_id.0,
+        lease.lease_id.0,
+        trimmed(runs.iter().map(|run| run.exit_code)),
+        trimmed(runs.iter().map(|run| run.output.as_ref().map(Json::as_str))),
+        trimmed(runs.iter().map(|run| run.log_ref.as_deref().map(storable_text))),
+        trimmed(runs.iter().map(|run| run.usage.as_ref().map(Json::as_str))),
+    ];
+    let rows = shared.session().await?.rows(sql::close_completed, &params).await.map_err(commit_failure)?;
+    let closed: HashSet<JobId> = rows::collect(&rows, |row| Columns::of(row).id())?.into_iter().collect();
+    let result = |run: &FinishedRun| match closed.contains(&run.job_id) {
+        true => FinishResult::Closed { retry: None },
+        false => FinishResult::LostLease,
+    };
+    Ok((!closed.is_empty()).then(|| runs.iter().map(result).collect()))
+}
+
 /// Two round trips: out of `running`, and everything that follows with the COMMIT.
 async fn try_finish(
     shared: &Shared, lease: Lease, runs: &[FinishedRun], suspicious: bool,
 ) -> Work<Vec<FinishResult>> {
     if runs.is_empty() {
         return Ok(Vec::new());
+    }
+    if !suspicious && let Some(results) = try_close_completed(shared, lease, runs).await? {
+        shared.ended.send_replace(());
+        return Ok(results);
     }
     let ids: Vec<Uuid> = runs.iter().map(|run| run.job_id.0).collect();
     let (mut tx, mut answers) = Tx::begin_with(shared, taking(ids, lease)).await?;

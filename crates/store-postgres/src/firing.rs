@@ -112,7 +112,7 @@ impl Tx<'_> {
         }
         if !jobs.is_empty() {
             jobs_at = Some(steps.len());
-            steps.push(Step::Rows(sql::make_jobs, make_jobs_params(&jobs, Some(self.at()), true)?));
+            steps.push(Step::Rows(making::statement(&jobs), make_jobs_params(&jobs, Some(self.at()), true)?));
         }
         let plans_at = steps.len();
         steps.push(Step::Count(sql::set_plan, plan_params(&plans, self)));

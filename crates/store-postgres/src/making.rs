@@ -33,13 +33,20 @@ impl Tx<'_> {
         if jobs.is_empty() {
             return Ok(Vec::new());
         }
-        if let Some(made) = ids(jobs, &self.rows(sql::make_jobs, params).await?)? {
+        let statement = statement(jobs);
+        if let Some(made) = ids(jobs, &self.rows(statement, params).await?)? {
             return Ok(made);
         }
         self.execute(sql::make_lanes, make_lanes_params(jobs, now)).await?;
-        let made = self.rows(sql::make_jobs, make_jobs_params(jobs, now, place)?).await?;
+        let made = self.rows(statement, make_jobs_params(jobs, now, place)?).await?;
         ids(jobs, &made)?.ok_or_else(|| Failure::internal("a lane was not stored"))
     }
+}
+
+/// The statement that makes these jobs: the shorter one if it will do.
+pub(crate) fn statement(jobs: &[Making<'_>]) -> &'static str {
+    let at_once = |job: &Making<'_>| job.spec.run_at.is_none() && job.origin.schedule_id.is_none();
+    if jobs.iter().all(at_once) { sql::make_jobs_at_once } else { sql::make_jobs_anytime }
 }
 
 /// The ids of jobs that were made, from the instant that `make_jobs` answers with; it answers with nothing when a lane
@@ -97,7 +104,7 @@ fn kinds<'a>(jobs: &[Making<'a>]) -> (Vec<Kind<'a>>, Vec<Option<i32>>) {
 
 /// A list without the nothings at its end: a list that is too short is as good as one filled up with them, and most
 /// lists of most batches are empty then.
-fn trimmed<T>(values: impl Iterator<Item = Option<T>>) -> Vec<Option<T>> {
+pub(crate) fn trimmed<T>(values: impl Iterator<Item = Option<T>>) -> Vec<Option<T>> {
     let mut values: Vec<Option<T>> = values.collect();
     let length = values.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
     values.truncate(length);

@@ -4,7 +4,7 @@ use crate::address::Address;
 use crate::error::{store_error, with_causes};
 use crate::session::Session;
 use crate::tls;
-use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod, Runtime};
+use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, PoolError, QueueMode, RecyclingMethod, Runtime};
 use punctual_core::store::{StoreError, StoreResult};
 use std::time::Duration;
 use tokio_postgres::error::SqlState;
@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 /// Plans are short: compiling them to machine code takes longer than running them. And they are kept: one that was made
 /// while a queue was empty, and reads all of it, would still be used when it is full. Behind a pooler nothing is kept.
-const SETTINGS: &str = "-c jit=off -c enable_seqscan=off";
+const SETTINGS: &str = "-c jit=off -c enable_seqscan=off -c plan_cache_mode=force_generic_plan";
 
 /// A setting by which a connection is known again.
 const MARK: &str = "punctual.session";
@@ -90,7 +90,9 @@ fn pool(address: &Address, size: usize, mark: Option<&str>) -> StoreResult<Pool>
     let connector = tls::connector(address.trust, address.root_cert.as_deref())?;
     let manager = ManagerConfig { recycling_method: RecyclingMethod::Fast };
     let manager = Manager::from_config(config, connector, manager);
-    let built = Pool::builder(manager).max_size(size).runtime(Runtime::Tokio1).wait_timeout(Some(PATIENCE)).build();
+    let builder = Pool::builder(manager).max_size(size).runtime(Runtime::Tokio1).wait_timeout(Some(PATIENCE));
+    // The connection that was used last knows the statements and has their plans.
+    let built = builder.queue_mode(QueueMode::Lifo).build();
     built.map_err(|error| StoreError::Internal(format!("the pool cannot be made: {error}")))
 }
 

@@ -1,7 +1,7 @@
 //! Forgetting: whole partitions where all is old enough, row by row where only a part is.
 
 use crate::error::Work;
-use crate::params::{params, time};
+use crate::params::{Params, params, time};
 use crate::rows::{Columns, value};
 use crate::session::Step;
 use crate::sql;
@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 /// What is forgotten with jobs: their runs first, because the other ledgers refuse to let go of what belongs to one,
 /// and the jobs themselves last.
-const FORGOTTEN: [&str; 8] = [
+const FORGOTTEN: [&str; 9] = [
     "DELETE FROM punctual_internal.runs WHERE job_id = ANY ($1)",
     "DELETE FROM punctual_internal.artifacts WHERE job_id = ANY ($1)",
     "DELETE FROM punctual_internal.artifact_contents WHERE job_id = ANY ($1)",
@@ -21,6 +21,7 @@ const FORGOTTEN: [&str; 8] = [
     "DELETE FROM punctual_internal.run_progress WHERE job_id = ANY ($1)",
     "DELETE FROM punctual_internal.step_memos WHERE root_job_id = ANY ($1)",
     "DELETE FROM punctual_internal.retries WHERE retry_of = ANY ($1)",
+    "DELETE FROM punctual_internal.job_keys WHERE job_id = ANY ($1)",
     "DELETE FROM punctual_internal.jobs WHERE id = ANY ($1)",
 ];
 
@@ -42,6 +43,9 @@ impl Tx<'_> {
         let drop = "SELECT punctual_internal.drop_old_slots($1, $2)";
         let slots: Option<i64> = self.one(drop, params![slots, carry], value).await?;
         let count = |rows: Option<i64>| usize::try_from(rows.unwrap_or(0)).unwrap_or(0);
+        if count(jobs) > 0 {
+            self.execute(sql::prune_job_keys, Params::default()).await?;
+        }
         Ok(Pruned { jobs: count(jobs), slots: count(slots), ..Pruned::default() })
     }
 
@@ -60,8 +64,6 @@ impl Tx<'_> {
         let notices = self.execute(sql::prune_notices, params![before.0, limit]).await?;
         pruned.notices = usize::try_from(notices).unwrap_or(usize::MAX);
         self.prune_serial_keys(limit).await?;
-        // Keys whose job is forgotten. Whoever is about to use one holds its lock, and it is passed over.
-        self.execute(sql::prune_job_keys, params![limit]).await?;
         self.execute("UPDATE punctual_internal.retention SET pruning = false", params![]).await?;
         let more = job.is_some() || schedule.is_some() || pruned.notices == retention.limit;
         let from = retention.from;

@@ -45,13 +45,14 @@ async fn try_enqueue(shared: &Shared, specs: &[NewJob]) -> Work<Vec<JobId>> {
         specs.iter().map(|spec| Making { bits: shared.id_bits(), spec, origin: &origin }).collect();
     let session = shared.session().await?;
     let params = make_jobs_params(&jobs, shared.turned(), true)?;
-    let made = session.rows(sql::make_jobs, &params).await.map_err(commit_failure)?;
+    let statement = making::statement(&jobs);
+    let made = session.rows(statement, &params).await.map_err(commit_failure)?;
     if let Some(ids) = making::ids(&jobs, &made)? {
         return Ok(ids);
     }
     let lanes = make_lanes_params(&jobs, shared.turned());
     session.count(sql::make_lanes, &lanes).await.map_err(commit_failure)?;
-    let made = session.rows(sql::make_jobs, &params).await.map_err(commit_failure)?;
+    let made = session.rows(statement, &params).await.map_err(commit_failure)?;
     making::ids(&jobs, &made)?.ok_or_else(|| Failure::internal("a lane was not stored"))
 }
 

@@ -26,7 +26,7 @@ const HEARS_WITHIN: Duration = Duration::from_secs(5);
 /// costs a lock of the whole database at the commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wake {
-    /// There may be work: a node is told if one waits for some.
+    /// There may be work: the nodes are told if one has begun to wait for some since they were told last.
     Work,
     /// A schedule is due at another time: the nodes are told if there are any and nothing else is due by then, because
     /// they sleep until what they know of.
@@ -53,8 +53,8 @@ impl Wake {
     pub(crate) fn step(self) -> Option<Step<'static>> {
         Some(match self {
             Self::Work => Step::Rows(
-                "SELECT pg_notify('punctual_wake', '')
-                 WHERE EXISTS (SELECT 1 FROM punctual_internal.leases WHERE idle)",
+                "SELECT CASE WHEN setval('punctual_internal.told', last_value) > 0 THEN pg_notify('punctual_wake', '') END
+                 FROM punctual_internal.waits WHERE last_value > (SELECT last_value FROM punctual_internal.told)",
                 Params::default(),
             ),
             Self::Plan(id, due) => Step::Rows(

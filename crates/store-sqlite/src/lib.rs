@@ -15,6 +15,7 @@ mod holds;
 mod jobs;
 mod join;
 mod keys;
+mod log;
 mod migrate;
 mod outbox;
 mod prune;
@@ -33,6 +34,7 @@ mod upkeep;
 mod writer;
 
 use crate::error::store_error;
+use crate::log::Log;
 use crate::reader::Readers;
 use crate::tx::Tx;
 use crate::writer::Writer;
@@ -149,7 +151,7 @@ impl SqliteStore {
             path: path.to_owned(),
             clock: options.clock,
             ids: Arc::new(Mutex::new(IdSource::from_random(Uuid::new_v4().as_u64_pair().0))),
-            writer: Writer::start(writer, [changed.clone(), plans.clone()]).map_err(no_thread)?,
+            writer: Writer::start(writer, Log::of(path), [changed.clone(), plans.clone()]).map_err(no_thread)?,
             readers: Readers::start(readers).map_err(no_thread)?,
             commits,
             changed,

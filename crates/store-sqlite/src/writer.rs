@@ -10,6 +10,7 @@
 
 use crate::crew::Crew;
 use crate::error::store_error;
+use crate::log::Log;
 use punctual_core::store::{StoreError, StoreResult};
 use rusqlite::Connection;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -32,8 +33,8 @@ pub(crate) struct Writer {
 
 /// A call on its way: done inside the group's transaction, answered after its commit.
 trait Work: Send {
-    /// Does the work; false when its changes must be undone.
-    fn run(&mut self, connection: &Connection) -> bool;
+    /// Does the work; an error means that its changes must be undone.
+    fn run(&mut self, connection: &Connection) -> Result<(), StoreError>;
     /// Answers the caller. An error of the whole group replaces the call's own result.
     fn settle(self: Box<Self>, group: Result<(), StoreError>);
 }
@@ -49,12 +50,12 @@ where
     T: Send,
     F: FnOnce(&Connection) -> StoreResult<T> + Send,
 {
-    fn run(&mut self, connection: &Connection) -> bool {
-        let Some(work) = self.work.take() else { return false };
+    fn run(&mut self, connection: &Connection) -> Result<(), StoreError> {
+        let Some(work) = self.work.take() else { return Ok(()) };
         // A panic is a fault of ours; it must not take the thread, and with it everybody else, along.
         let result = catch_unwind(AssertUnwindSafe(|| work(connection)))
             .unwrap_or_else(|_| Err(StoreError::Internal("a write panicked".to_owned())));
-        let fine = result.is_ok();
+        let fine = result.as_ref().map(|_| ()).map_err(Clone::clone);
         self.result = Some(result);
         fine
     }
@@ -73,10 +74,11 @@ where
 impl Writer {
     /// Starts the thread. It ends when the last handle is dropped, after the work that was handed in.
     /// The lines are rung when somebody else has written to the file.
-    pub(crate) fn start(connection: Connection, lines: [watch::Sender<()>; 2]) -> std::io::Result<Self> {
+    pub(crate) fn start(connection: Connection, mut log: Log, lines: [watch::Sender<()>; 2]) -> std::io::Result<Self> {
         let (sender, receiver) = channel();
         let name = "punctual-writer".to_owned();
-        let thread = std::thread::Builder::new().name(name).spawn(move || serve(&connection, &receiver, &lines))?;
+        let work = move || serve(&connection, &receiver, &mut log, &lines);
+        let thread = std::thread::Builder::new().name(name).spawn(work)?;
         Ok(Self { thread: Arc::new(Crew::new(sender, vec![thread])) })
     }
 
@@ -97,11 +99,14 @@ fn stopped() -> StoreError {
     StoreError::Unavailable("the store is closed".to_owned())
 }
 
-fn serve(connection: &Connection, receiver: &Receiver<Box<dyn Work>>, lines: &[watch::Sender<()>]) {
+fn serve(connection: &Connection, receiver: &Receiver<Box<dyn Work>>, log: &mut Log, lines: &[watch::Sender<()>]) {
     let mut others = Others { seen: data_version(connection), looked_at: Instant::now() };
     loop {
         match receiver.recv_timeout(LOOK_EVERY) {
-            Ok(first) => commit_group(connection, first, receiver),
+            Ok(first) => {
+                commit_group(connection, first, receiver);
+                log.keep_small(connection);
+            }
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,
         }
@@ -162,10 +167,10 @@ fn commit_group(connection: &Connection, first: Box<dyn Work>, receiver: &Receiv
 /// Runs one call so that its failure undoes itself alone. An error here is one of the whole group.
 fn run_in_savepoint(connection: &Connection, work: &mut dyn Work) -> Result<(), StoreError> {
     connection.prepare_cached("SAVEPOINT call").and_then(|mut s| s.execute([])).map_err(store_error)?;
-    if !work.run(connection) {
-        // SQLite ends the whole transaction by itself on some errors (no room, no memory).
+    if let Err(error) = work.run(connection) {
+        // SQLite ends the whole transaction by itself on some errors (no room, no memory): then all are told why.
         if connection.is_autocommit() {
-            return Err(StoreError::Unavailable("the transaction was rolled back by the database".to_owned()));
+            return Err(error);
         }
         connection.execute_batch("ROLLBACK TO call").map_err(store_error)?;
     }

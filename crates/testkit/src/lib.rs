@@ -12,6 +12,7 @@
 
 pub mod by_hand;
 pub mod conformance;
+pub mod faults;
 pub mod harness;
 pub mod model;
 pub mod postgres;

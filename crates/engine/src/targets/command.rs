@@ -32,12 +32,19 @@ pub struct CommandOptions {
     pub pass_env: Vec<String>,
     /// Where the empty folders are made that commands run in.
     pub scratch: PathBuf,
+    /// How long the node may be silent before its commands are ended: a node that was stopped, or that cannot keep up,
+    /// may have lost its jobs to another one. Shorter than its lease.
+    pub silence: Duration,
 }
 
 impl Default for CommandOptions {
     fn default() -> Self {
         let passed = ["PATH", "HOME", "LANG", "LC_ALL", "TZ"];
-        Self { pass_env: passed.map(str::to_owned).to_vec(), scratch: std::env::temp_dir() }
+        Self {
+            pass_env: passed.map(str::to_owned).to_vec(),
+            scratch: std::env::temp_dir(),
+            silence: Duration::from_secs(10),
+        }
     }
 }
 
@@ -90,7 +97,7 @@ impl CommandExecutor {
         let prepared = tokio::task::spawn_blocking(move || plan.start()).await;
         let Prepared { started, scratch, artifacts } =
             prepared.map_err(|error| NotRun::Internal(error.to_string()))??;
-        let (child, ending, said) = watch_over(started, run).await?;
+        let (child, ending, said) = watch_over(started, run, self.options.silence / 4).await?;
         if let Some(folder) = artifacts
             && run.stop.reason() != Some(StopReason::Fenced)
         {
@@ -141,12 +148,12 @@ impl From<Invalid> for NotRun {
 }
 
 /// Takes in what the command says, and waits for its end or brings it about. Nothing of it is left then.
-async fn watch_over(started: Started, run: &RunContext) -> Result<(Child, Ending, Vec<u8>), NotRun> {
+async fn watch_over(started: Started, run: &RunContext, pulse: Duration) -> Result<(Child, Ending, Vec<u8>), NotRun> {
     let mut child = started.watch().map_err(|error| NotRun::Internal(format!("cannot watch the command: {error}")))?;
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
     let (over, is_over) = watch::channel(false);
     let watching = async {
-        let ending = until_ended(&mut child, run).await;
+        let ending = until_ended(&mut child, run, pulse).await;
         over.send_replace(true);
         ending
     };
@@ -159,19 +166,29 @@ async fn watch_over(started: Started, run: &RunContext) -> Result<(Child, Ending
 }
 
 /// Waits for the end. Told to stop, a command is asked to end, and after the grace it is ended.
-async fn until_ended(child: &mut Child, run: &RunContext) -> Ending {
+async fn until_ended(child: &mut Child, run: &RunContext, pulse: Duration) -> Ending {
     let reason = tokio::select! {
-        ending = child.end() => return ending,
+        ending = end_of(child, pulse) => return ending,
         reason = run.stop.requested() => reason,
     };
     if reason != StopReason::Fenced {
         run.log(LogStream::System, "told to stop: SIGTERM is sent");
         child.terminate().await;
-        if let Ok(ending) = timeout(run.grace, child.end()).await {
+        if let Ok(ending) = timeout(run.grace, end_of(child, pulse)).await {
             return ending;
         }
         run.log(LogStream::System, "it did not stop within the grace: SIGKILL is sent");
     }
     child.kill().await;
     child.end().await
+}
+
+/// Waits for the end, and lets the guard know from time to time that somebody does.
+async fn end_of(child: &mut Child, pulse: Duration) -> Ending {
+    loop {
+        if let Ok(ending) = timeout(pulse, child.end()).await {
+            return ending;
+        }
+        child.reassure().await;
+    }
 }

@@ -61,6 +61,7 @@ impl CallArgs {
             http_ports: self.http_ports.clone(),
             databases,
             secret_allow: self.secret_allow.clone(),
+            ..CallOptions::default()
         })
     }
 

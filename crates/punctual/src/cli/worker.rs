@@ -12,7 +12,7 @@ use punctual_engine::dispatch::DeskOptions;
 use punctual_engine::memory::Fallback;
 use punctual_engine::node::{self, NodeEvent, NodeOptions};
 use punctual_engine::retain::Keep;
-use punctual_engine::targets::command::CommandExecutor;
+use punctual_engine::targets::command::{CommandExecutor, CommandOptions};
 use punctual_engine::work::Executors;
 
 use super::calls::CallArgs;
@@ -114,7 +114,9 @@ impl WorkerArgs {
         let (options, calls) = (self.options()?, self.calls.options()?);
         let store = punctual::open(url).await?;
         let signals = both_signals(Signals::listen()?);
-        let executors = Executors::default().with("command", Arc::new(CommandExecutor::default()));
+        // A node that is stopped for as long as this has given up its lease, and so must its commands.
+        let commands = CommandOptions { silence: options.lease * 2 / 3, ..CommandOptions::default() };
+        let executors = Executors::default().with("command", Arc::new(CommandExecutor::new(commands)));
         let executors = calls.executors(executors).map_err(|refused| Stop::usage(refused.to_string()))?;
         let (name, shown) = (options.name.clone(), without_password(url));
         // Lines are said from inside the node's loop; what cannot be said does not stop the work.

@@ -2,6 +2,7 @@
 
 mod clocks;
 mod contention;
+mod cuts;
 mod defences;
 mod faults;
 mod harness;

@@ -21,7 +21,9 @@ const HOT: &[(&str, usize)] = &[
     ("log_page", 3),
     ("insert_slots", 11),
     ("set_plan", 9),
-    ("make_jobs", 30),
+    ("make_jobs_at_once", 30),
+    ("make_jobs_anytime", 30),
+    ("close_completed", 8),
     ("hold_serial_others", 1),
     ("ready_serial_heads", 1),
     ("lock_serial_keys", 1),
@@ -75,7 +77,8 @@ const HOT: &[(&str, usize)] = &[
 const MAY_SORT: &[&str] = &[
     "claim_jobs",
     "queue_page",
-    "make_jobs",
+    "make_jobs_at_once",
+    "make_jobs_anytime",
     "record_results",
     "take_due_delayed",
     "heartbeat",
@@ -95,7 +98,7 @@ const MAY_SORT: &[&str] = &[
 ];
 
 /// Tables that are small by nature.
-const SMALL: &[&str] = &["lanes", "queues", "reservations", "leases", "nodes"];
+const SMALL: &[&str] = &["lanes", "queues", "reservations", "leases", "nodes", "waits", "told"];
 
 /// Thirty thousand of everything that grows.
 const FILL: &str = "

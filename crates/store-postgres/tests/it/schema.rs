@@ -2,6 +2,7 @@
 
 use crate::harness::{Own, done, fresh_database, node, options};
 use jiff::SignedDuration;
+use punctual_core::offers::Offers;
 use punctual_core::store::{Clock, Retention, Store, StoreError};
 use punctual_store_postgres::{PostgresOptions, PostgresStore};
 use punctual_testkit::VirtualClock;
@@ -77,6 +78,9 @@ fn a25_a_worker_can_do_its_work_and_change_no_ledger() {
         worker.create_schedule(minutely("fires")).await.unwrap();
         own.clock.advance(mins(1));
         worker.enqueue_jobs(vec![serial_job("k"), retried_job(3, SHORTEST_WAIT)]).await.unwrap();
+        let keyed = punctual_core::job::NewJob { job_key: Some(punctual_core::job_key::JobKey::new("k")), ..job() };
+        worker.enqueue_jobs(vec![keyed]).await.unwrap();
+        worker.settle_offers(ALL).await.unwrap();
         assert_eq!(worker.fire_due(None, ALL).await.unwrap().jobs.len(), 1);
         let claimed = worker.claim_jobs_if_leased(claim_request(lease, ALL)).await.unwrap();
         let ends = claimed.iter().map(|claimed| done(claimed.job.id)).collect();

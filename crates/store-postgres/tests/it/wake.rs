@@ -68,8 +68,7 @@ fn d13_nobody_is_told_of_work_while_nobody_waits_for_it() {
         own.store.enqueue_jobs((0..200).map(|_| job()).collect()).await.unwrap();
         own.clock.advance(mins(1));
         assert_eq!(own.store.fire_due(None, ALL).await.unwrap().jobs.len(), 1);
-        let running = own.store.heartbeat_if_leased(lease).await.unwrap();
-        let ends = running.running.iter().map(|id| done(*id)).collect();
+        let ends = own.store.heartbeat_if_leased(lease).await.unwrap().running.into_iter().map(done).collect();
         own.store.finish_runs_if_leased(lease, ends).await.unwrap();
         own.store.promote_due_jobs(ALL).await.unwrap();
         assert_eq!(ear.count().await, 0, "its only node is busy");
@@ -77,25 +76,50 @@ fn d13_nobody_is_told_of_work_while_nobody_waits_for_it() {
 }
 
 #[test]
-fn d13_an_idle_node_is_told_once_for_a_batch() {
+fn d13_who_waits_is_told_once_until_he_has_looked() {
     block_on(async {
         let own = Own::with(|_| {}).await;
         let mut ear = Ear::at(&own.database).await;
         let lease = own.store.register_node(node("a")).await.unwrap();
-        own.store.enqueue_jobs((0..200).map(|_| job()).collect()).await.unwrap();
-        assert_eq!(ear.count().await, 1, "a node that has just come waits");
+        assert_eq!(claim(&own, lease, 5).await, 0, "it waits from now on");
+        for _ in 0..4 {
+            own.store.enqueue_jobs((0..50).map(|_| job()).collect()).await.unwrap();
+        }
+        assert_eq!(ear.count().await, 1, "it is told once");
         assert_eq!(claim(&own, lease, 150).await, 150);
         own.store.enqueue_jobs(vec![job()]).await.unwrap();
         assert_eq!(ear.count().await, 0, "it is busy");
         assert_eq!(claim(&own, lease, 150).await, 51, "less than it asked for");
         own.store.enqueue_jobs(vec![job(), serial_job("k"), serial_job("k")]).await.unwrap();
         assert_eq!(ear.count().await, 1, "it waits for more");
+        assert_eq!(claim(&own, lease, 150).await, 2);
         own.store.promote_due_jobs(ALL).await.unwrap();
         assert_eq!(ear.count().await, 0, "nothing was promoted");
-        own.store.leave_if_leased(own.store.register_node(node("b")).await.unwrap()).await.unwrap();
-        assert_eq!(claim(&own, lease, 2).await, 2);
+        let ends = own.store.heartbeat_if_leased(lease).await.unwrap().running.into_iter().map(done).collect();
+        own.store.finish_runs_if_leased(lease, ends).await.unwrap();
+        assert_eq!(ear.count().await, 1, "the next job of the key may run");
+    });
+}
+
+#[test]
+fn d13_who_makes_work_waits_for_no_other_transaction_to_tell_of_it() {
+    block_on(async {
+        let own = Own::with(|_| {}).await;
+        let lease = own.store.register_node(node("a")).await.unwrap();
+        assert_eq!(claim(&own, lease, 5).await, 0);
+        // Somebody else tells the node, and does not commit.
+        let mut other = own.database.connect().await;
+        let open = other.transaction().await.unwrap();
+        let tell = "SELECT setval('punctual_internal.told', last_value), pg_notify('punctual_wake', '')
+                    FROM punctual_internal.waits";
+        open.execute(tell, &[]).await.unwrap();
         own.store.enqueue_jobs(vec![job()]).await.unwrap();
-        assert_eq!(ear.count().await, 0, "a node that has left does not wait");
+        own.store.heartbeat_if_leased(lease).await.expect("no lock of it is held");
+        assert_eq!(claim(&own, lease, 5).await, 1);
+        open.rollback().await.unwrap();
+        let mut ear = Ear::at(&own.database).await;
+        own.store.enqueue_jobs(vec![job()]).await.unwrap();
+        assert_eq!(ear.count().await, 1, "what was lost with it is made up for by the next look");
     });
 }
 
@@ -106,8 +130,7 @@ fn d13_plans_are_told_when_they_come_before_all_others() {
         let mut ear = Ear::at(&own.database).await;
         let lease = own.store.register_node(node("a")).await.unwrap();
         own.store.enqueue_jobs(vec![job()]).await.unwrap();
-        claim(&own, lease, 1).await;
-        assert_eq!(ear.count().await, 1);
+        assert_eq!(claim(&own, lease, 1).await, 1, "it is busy");
         let delayed = |minutes| NewJob { run_at: Some(own.clock.now() + mins(minutes)), ..job() };
         own.store.enqueue_jobs(vec![delayed(20), delayed(30)]).await.unwrap();
         assert_eq!(ear.count().await, 1, "nothing was to be promoted before");
@@ -135,16 +158,19 @@ fn d13_other_nodes_are_told_of_what_fires_and_of_what_an_end_makes_ready() {
         let lease = own.store.register_node(node("a")).await.unwrap();
         own.store.create_schedule(minutely("told")).await.unwrap();
         woken(&mut changes).await;
+        assert_eq!(claim(&own, lease, ALL).await, 0, "it waits");
         own.clock.advance(mins(1));
         own.store.fire_due(None, ALL).await.unwrap();
         woken(&mut changes).await;
+        assert_eq!(claim(&own, lease, ALL).await, 1);
         let made = own.store.enqueue_jobs(vec![retried_job(3, SHORTEST_WAIT), serial_job("k"), serial_job("k")]).await;
         let made = made.unwrap();
         woken(&mut changes).await;
-        assert_eq!(claim(&own, lease, ALL).await, 3);
+        assert_eq!(claim(&own, lease, ALL).await, 2);
         let ended = own.store.finish_runs_if_leased(lease, vec![broken(made[0])]).await.unwrap();
         retry_of(&ended[0]);
         woken(&mut changes).await;
+        assert_eq!(claim(&own, lease, ALL).await, 0);
         own.store.finish_runs_if_leased(lease, vec![done(made[1])]).await.unwrap();
         woken(&mut changes).await;
     });
@@ -164,7 +190,8 @@ fn d13_behind_a_pooler_notifications_come_by_the_direct_address_or_not_at_all() 
         let (here, there) = (connect(None).await, connect(Some(database.url())).await);
         let mut changes = there.changes();
         woken(&mut changes).await; // It listens now.
-        here.register_node(node("a")).await.unwrap();
+        let lease = here.register_node(node("a")).await.unwrap();
+        assert!(here.claim_jobs_if_leased(claim_request(lease, 1)).await.unwrap().is_empty());
         here.enqueue_jobs(vec![job()]).await.unwrap();
         woken(&mut changes).await;
         // The other one finds out that it hears nothing, and goes on without.

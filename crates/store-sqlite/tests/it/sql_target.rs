@@ -87,11 +87,12 @@ async fn b02_statements_get_the_input_and_return_rows() {
                   SELECT id, name, :input ->> '$.note' AS note, 1.5 AS real, NULL AS none, x'00ff' AS bytes FROM items;
                   -- and nothing more";
     let end = files.run_with(insert, r#"{"names":["ä","b"],"note":"'; DROP TABLE items"}"#).await;
-    let row = |id: i64, name: &str| {
-        serde_json::json!({ "id": id, "name": name, "note": "'; DROP TABLE items", "real": 1.5, "none": null, "bytes": "00ff" })
-    };
+    let row = |id: i64, name: &str| serde_json::json!({ "id": id, "name": name, "note": "'; DROP TABLE items", "real": 1.5, "none": null, "bytes": "00ff" });
     assert_eq!(output(&end), serde_json::json!({ "rows": [row(1, "ä"), row(2, "b")], "changes": 2 }));
-    assert_eq!(output(&files.run("DELETE FROM items WHERE id = 1").await), serde_json::json!({ "rows": [], "changes": 1 }));
+    assert_eq!(
+        output(&files.run("DELETE FROM items WHERE id = 1").await),
+        serde_json::json!({ "rows": [], "changes": 1 })
+    );
     assert_eq!(output(&files.run("VACUUM").await)["changes"], 0);
     let returning = files.run("INSERT INTO items (name) VALUES ('c') RETURNING name").await;
     assert_eq!(output(&returning)["rows"], serde_json::json!([{ "name": "c" }]));
@@ -107,7 +108,10 @@ async fn b02_rows_are_capped_with_the_cut_stated() {
     assert_eq!((kept["rows"].as_array().unwrap().len(), &kept["rows_cut"]), (1_000, &true.into()));
     let long = files.run("SELECT hex(zeroblob(200000)) AS long").await;
     assert_eq!((output(&long)["rows"].as_array().unwrap().len(), &output(&long)["rows_cut"]), (0, &true.into()));
-    assert_eq!(output(&files.run(&format!("SELECT * FROM ({ENDLESS} LIMIT 0)")).await)["rows_cut"], serde_json::Value::Null);
+    assert_eq!(
+        output(&files.run(&format!("SELECT * FROM ({ENDLESS} LIMIT 0)")).await)["rows_cut"],
+        serde_json::Value::Null
+    );
 }
 
 #[tokio::test]
@@ -138,9 +142,16 @@ async fn b12_nothing_outside_of_the_folder_and_the_database_is_reached() {
     std::os::unix::fs::symlink("/", files.path("root")).unwrap();
     assert_eq!(output(&files.file("deeper/fine.sql").await)["rows"], serde_json::json!([{ "one": 1 }]));
     let outside = files.folder.path().join("outside.sql").display().to_string();
-    for name in
-        ["../outside.sql", "deeper/../../outside.sql", &outside, "link.sql", "no_ending", "folder.sql", "./s.sql", "..\\o.sql"]
-    {
+    for name in [
+        "../outside.sql",
+        "deeper/../../outside.sql",
+        &outside,
+        "link.sql",
+        "no_ending",
+        "folder.sql",
+        "./s.sql",
+        "..\\o.sql",
+    ] {
         let end = files.file(name).await;
         assert_eq!(end.error_code, Some(ErrorCode::TargetRejected), "{name}: {end:?}");
     }
@@ -218,5 +229,9 @@ async fn b12_a_database_is_never_made() {
     failed_with(&end, ErrorCode::TargetError, "no such SQLite file");
     assert!(!missing.exists());
     let function = NewJob::new(Target::Sql(Sql::function("shop", "f")));
-    failed_with(&executor.run(ByHand::default().context(function)).await, ErrorCode::TargetRejected, "name a statement");
+    failed_with(
+        &executor.run(ByHand::default().context(function)).await,
+        ErrorCode::TargetRejected,
+        "name a statement",
+    );
 }

@@ -1,6 +1,7 @@
 //! Targets that no live node offers: the schedule is marked and waits, and nothing of it stays pending for ever.
 
 use crate::prelude::*;
+use punctual_core::checks::Check;
 use punctual_core::id::{JobId, ScheduleId};
 use punctual_core::job::JobState;
 use punctual_core::offers::{OffersSettled, PATIENCE};
@@ -42,6 +43,9 @@ pub async fn e06_a_schedule_nobody_can_run_is_marked_and_waits(world: &mut World
     assert_eq!(world.fire().await.schedules, 0);
     assert_eq!(world.ledger(schedule.id).await, []);
     world.reopen().await;
+    let findings = world.store().run_checks(ALL).await.expect("the store can be checked");
+    let told: Vec<_> = findings.iter().map(|finding| finding.check).collect();
+    assert_eq!(told, [Check::ScheduleProblem], "doctor tells, and finds nothing broken: {findings:?}");
     let reconciled = world.store().reconcile_schedules(None, ALL).await.expect("it reconciles");
     assert_eq!(reconciled.replanned, 0, "its plan waits, and is not made anew");
 }

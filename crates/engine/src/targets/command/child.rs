@@ -8,6 +8,7 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream as StdSocket;
 use std::ptr::null;
+use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
@@ -26,6 +27,8 @@ pub(super) struct Launch {
     /// A folder that the guard removes when the node cannot.
     pub(super) scratch: Option<CString>,
     pub(super) stdin: OwnedFd,
+    /// How long the node may be silent before the command is ended.
+    pub(super) silence: Duration,
 }
 
 /// Whom a command runs as.
@@ -93,12 +96,18 @@ impl Child {
             stdio: [ends[0].as_raw_fd(), ends[1].as_raw_fd(), ends[2].as_raw_fd()],
             socket: socket.as_raw_fd(),
             node: i32::try_from(std::process::id()).unwrap_or(0),
+            silence_ms: i64::try_from(launch.silence.as_millis()).unwrap_or(i64::MAX / 2),
             ..arena.orders
         };
         // SAFETY: the orders lead into the arena, which lives until after the fork; the guard has a copy of it.
         let guard = unsafe { guard::fork(orders)? };
         let guard = GuardProcess(Some(guard));
         Ok(Started { guard, socket: ours, stdout: stdout.into(), stderr: stderr.into() })
+    }
+
+    /// Tells the guard that the node lives.
+    pub(super) async fn reassure(&mut self) {
+        self.say(guard::ALIVE).await;
     }
 
     /// Asks the command's group to end.
@@ -275,6 +284,7 @@ impl Arena {
             stdio: [-1; 3],
             socket: -1,
             node: 0,
+            silence_ms: 0,
             arena: (start as usize, start as usize + len),
         };
         Ok(Self { start: start.cast(), len, used: 0, orders })

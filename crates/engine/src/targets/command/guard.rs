@@ -3,9 +3,9 @@
 //! It is forked from the node and never executes anything else, so that it works in any program that embeds the
 //! engine. It is the parent of the command and the reaper of everything below it (`PR_SET_CHILD_SUBREAPER`): a
 //! process that leaves its group or session and loses its parent becomes the guard's own child, and is found. When the
-//! command has ended, when the node says so, or when the node is gone (a socket that closes, however the node died;
-//! `PR_SET_PDEATHSIG` would follow the *thread* that forked), it kills what is left, round by round, until it has no
-//! child any more.
+//! command has ended, when the node says so, when the node is gone (a socket that closes, however the node died;
+//! `PR_SET_PDEATHSIG` would follow the *thread* that forked), or when it has been silent for so long that others may
+//! have taken its work over, it kills what is left, round by round, until it has no child any more.
 //!
 //! After a fork in a program with threads, nothing may be used that could wait for a lock of theirs: everything here
 //! is system calls on memory that was laid out before. What the node's memory held is given back at once, so that a
@@ -25,6 +25,8 @@ pub(super) const ENDED: i64 = 3;
 pub(super) const TERMINATE: u8 = b'T';
 pub(super) const KILL: u8 = b'K';
 pub(super) const DONE: u8 = b'D';
+/// What the node says from time to time, so that the guard knows that it lives.
+pub(super) const ALIVE: u8 = b'A';
 
 /// What a command fails at before it is itself.
 pub(super) const AT_FORK: i64 = 1;
@@ -85,6 +87,8 @@ pub(super) struct Orders {
     pub(super) socket: c_int,
     /// The node's process.
     pub(super) node: i32,
+    /// How long the node may be silent, in milliseconds.
+    pub(super) silence_ms: i64,
     pub(super) arena: (usize, usize),
 }
 
@@ -303,14 +307,22 @@ unsafe fn give_up(orders: &Orders, stage: i64) -> ! {
 impl Watch {
     /// Waits for the command's end, or for the word to bring it about.
     unsafe fn until_ended(&mut self) {
+        let mut silent_at = unsafe { now_ms() }.wrapping_add(self.orders.silence_ms);
         loop {
-            let [socket, _, node] = unsafe { wait_for([0, 1, 2], None) };
+            let left = silent_at.wrapping_sub(unsafe { now_ms() });
+            if left <= 0 {
+                return;
+            }
+            let at_most = timespec { tv_sec: left / 1000, tv_nsec: left % 1000 * 1_000_000 };
+            let [socket, _, node] = unsafe { wait_for([0, 1, 2], Some(at_most)) };
             if node {
                 self.node_gone = true;
                 return;
             }
             if socket {
+                silent_at = unsafe { now_ms() }.wrapping_add(self.orders.silence_ms);
                 match unsafe { heard() } {
+                    Some(ALIVE) => {}
                     Some(TERMINATE) => unsafe { signal(-self.command, libc::SIGTERM) },
                     Some(_) => return,
                     None => {
@@ -404,6 +416,13 @@ unsafe fn wait_for(fds: [c_int; 3], at_most: Option<timespec>) -> [bool; 3] {
     }
     // A descriptor that is not there (an old kernel has none for processes) says nothing.
     asked.map(|it| it.revents != 0 && it.revents & libc::POLLNVAL == 0)
+}
+
+/// Milliseconds on a clock that nobody can set.
+unsafe fn now_ms() -> i64 {
+    let mut time = timespec { tv_sec: 0, tv_nsec: 0 };
+    unsafe { sys(libc::SYS_clock_gettime, [libc::CLOCK_MONOTONIC as usize, (&raw mut time) as usize, 0, 0, 0]) };
+    time.tv_sec.wrapping_mul(1000).wrapping_add(time.tv_nsec / 1_000_000)
 }
 
 /// The node's next word; `None` when it is gone.

@@ -16,6 +16,7 @@ use std::os::fd::{FromRawFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Everything that is known before anything is done; a plain value, so that the rest can be done elsewhere.
 #[derive(Debug)]
@@ -25,6 +26,7 @@ pub(super) struct Plan {
     input: String,
     scratch_root: PathBuf,
     run_id: String,
+    silence: Duration,
 }
 
 /// A command that was started, and what is to be done after its end.
@@ -44,6 +46,7 @@ impl Plan {
             input: run.job.spec.input.as_str().to_owned(),
             scratch_root: options.scratch.clone(),
             run_id: run.job.id.to_string(),
+            silence: options.silence,
         })
     }
 
@@ -71,6 +74,7 @@ impl Plan {
             user: user.cloned(),
             scratch: scratch.as_ref().map(|scratch| c_path(&scratch.folder)).transpose()?,
             stdin,
+            silence: self.silence,
         };
         let started = Child::start(&launch).map_err(|error| NotRun::Internal(format!("cannot fork: {error}")))?;
         // From here on the guard removes the folder when nobody else does.

@@ -58,7 +58,7 @@ struct Lines<'a> {
 
 impl Lines<'_> {
     fn take(&mut self, said: &[u8]) {
-        let Some(last) = said.iter().rposition(|byte| *byte == b'\n') else {
+        let Some(last) = memchr::memrchr(b'\n', said) else {
             self.partial.extend_from_slice(said);
             if self.partial.len() >= LINE_MAX_BYTES {
                 let whole = whole_characters(&self.partial);

@@ -220,6 +220,26 @@ async fn b12_a_secret_reaches_the_server_and_nobody_else() {
     calls.node.leave().await;
 }
 
+/// What a redirect to another place takes along: never what was meant for the first one alone.
+#[tokio::test]
+async fn d06_a_redirect_keeps_the_method_only_where_it_must_and_credentials_nowhere() {
+    let elsewhere = Server::saying(answer(200, "", "")).await;
+    let location = format!("location: {}\r\n", elsewhere.url("/there"));
+    let calls = Calls::local();
+    for (status, line, body) in [(303, "GET", ""), (302, "GET", ""), (307, "POST", "{}"), (308, "POST", "{}")] {
+        let here = Server::saying(answer(status, &location, "")).await;
+        let headers = ["authorization", "cookie", "x-plain"].map(|name| (name.to_owned(), Value::from("held")));
+        let http = Http { redirects: 1, headers: headers.into(), ..Http::new("POST", here.url("/")) };
+        assert_eq!(calls.call(http, "{}").await.outcome, Outcome::Completed);
+        let seen = elsewhere.seen().pop().unwrap();
+        assert!(seen.head.starts_with(&format!("{line} /there ")), "{status}: {}", seen.head);
+        assert_eq!((seen.body.as_str(), seen.header("x-plain")), (body, Some("held")));
+        assert_eq!((seen.header("authorization"), seen.header("cookie")), (None, None));
+        assert_eq!(here.seen()[0].header("authorization"), Some("held"));
+    }
+    calls.node.leave().await;
+}
+
 #[tokio::test]
 async fn d06_cancelling_a_call_closes_its_connection() {
     let server = Server::start(|stream, _| super::server::hold(stream)).await;

@@ -8,6 +8,7 @@ use punctual_core::run::{ErrorCode, Outcome};
 use punctual_core::store::Store;
 use punctual_core::target::Http;
 use punctual_engine::targets::http::HttpOptions;
+use punctual_engine::targets::http::names::Names;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use rustls::pki_types::CertificateDer;
 use std::sync::Arc;
@@ -158,6 +159,29 @@ async fn c13_nobody_takes_the_connection() {
     drop(listener);
     let run = calls.call(get(format!("http://{address}/")), "{}").await;
     failed_with(&run, ErrorCode::TargetError, "refused");
+    calls.node.leave().await;
+}
+
+/// A name server that says nothing.
+struct SilentNames;
+
+#[async_trait::async_trait]
+impl Names for SilentNames {
+    async fn addresses(&self, _: &str) -> std::io::Result<Vec<std::net::IpAddr>> {
+        std::future::pending().await
+    }
+}
+
+#[tokio::test]
+async fn c13_nobody_knows_the_name() {
+    let calls = Calls::new(HttpOptions { names: Arc::new(SilentNames), ..local_options() });
+    let http = Http { connect_timeout: Some(SignedDuration::from_millis(100)), ..get("http://example.com/") };
+    failed_with(&calls.call(http, "{}").await, ErrorCode::Timeout, "nobody knew the addresses of example.com");
+    failed_with(&calls.call(get("http://127.0.0.1:1/"), "{}").await, ErrorCode::TargetError, "refused");
+    calls.node.leave().await;
+    let calls = Calls::local();
+    let run = calls.call(get("http://no-such-host.invalid/"), "{}").await;
+    failed_with(&run, ErrorCode::TargetError, "the addresses of no-such-host.invalid cannot be found");
     calls.node.leave().await;
 }
 
