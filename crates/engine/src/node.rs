@@ -107,7 +107,14 @@ pub async fn run_until(
                 on_event(NodeEvent::Left);
                 return Ok(());
             }
-            End::Fenced => on_event(NodeEvent::Fenced),
+            End::Fenced => {
+                on_event(NodeEvent::Fenced);
+                // It was on its way out, and there is nothing left to wait for.
+                if life.is_draining() {
+                    on_event(NodeEvent::Left);
+                    return Ok(());
+                }
+            }
         }
     }
 }
@@ -212,6 +219,10 @@ impl Life {
         }
     }
 
+    fn is_draining(&self) -> bool {
+        *self.draining.borrow()
+    }
+
     async fn fenced(&mut self) -> End {
         tracing::error!("the lease is lost: stopping everything");
         self.desk.drop_everything().await;
@@ -277,6 +288,7 @@ async fn keep_lease(
         ticks.tick().await;
         let (sent_at, held) = (uptime.now(), lease);
         let beat = tokio::select! {
+            biased;
             beat = lease.renew(&*store, sent_at) => beat,
             () = until_over(held, uptime) => Err(StoreError::LostLease),
         };

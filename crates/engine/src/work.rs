@@ -51,6 +51,8 @@ pub async fn run_job(executors: &Executors, claimed: ClaimedJob, stop: StopHandl
     let run = RunContext { job: Arc::clone(&job), started_at: claimed.started_at, stop: Arc::new(stop.clone()) };
     let work = catch_panics(job.id, executor.run(run));
     let end = tokio::select! {
+        // Which of two that are ready is heard must not be left to chance.
+        biased;
         end = work_until_stopped(job.id, work, &stop, grace) => end,
         () = tell_timeout(&job, &stop) => stopped(job.id, StopReason::Timeout),
     };

@@ -40,8 +40,8 @@ struct File {
 
 #[async_trait]
 impl Backing for File {
-    async fn open(&self, clock: Arc<dyn Clock>) -> Arc<dyn Store> {
-        let options = SqliteOptions { clock, ..SqliteOptions::default() };
+    async fn open(&self, clock: Arc<dyn Clock>, ids: Option<u64>) -> Arc<dyn Store> {
+        let options = SqliteOptions { clock, ids, ..SqliteOptions::default() };
         let store = Arc::new(SqliteStore::open(&self.path, options).expect("the file can be opened"));
         locked(&self.open.0).push(Arc::downgrade(&store));
         store
