@@ -31,7 +31,7 @@ enum Task {
     Tidy(tidy::Args),
     /// Run the benchmarks (release build)
     Bench(bench::Args),
-    /// Run the model-based property tests with a seed and many more cases
+    /// Simulate days of several nodes for a seed, crashes and all
     Sim(sim::Args),
     /// Check that the suite catches every bug kept in mutants/
     Mutants(mutants::Args),

@@ -4,12 +4,13 @@
 //! under load reports are grouped by themselves, and on an idle node each is sent at once.
 
 use crate::clock::Uptime;
+use crate::lease::HeldLease;
 use crate::stop::StopHandle;
 use crate::work::{Executors, run_job};
 use punctual_core::execute::StopReason;
 use punctual_core::id::{ClaimId, JobId};
 use punctual_core::store::{
-    ClaimRequest, ClaimedJob, FinishResult, FinishedRun, Heartbeat, Lease, Store, StoreError, StoreResult,
+    ClaimRequest, ClaimedJob, FinishResult, FinishedRun, Heartbeat, Store, StoreError, StoreResult,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -83,7 +84,7 @@ impl RunningSet {
 /// The desk of one node under one lease.
 pub struct Desk {
     store: Arc<dyn Store>,
-    lease: Lease,
+    lease: HeldLease,
     executors: Executors,
     options: DeskOptions,
     uptime: Uptime,
@@ -100,7 +101,7 @@ pub struct Desk {
 impl Desk {
     /// An empty desk.
     pub fn new(
-        store: Arc<dyn Store>, lease: Lease, executors: Executors, options: DeskOptions, uptime: Uptime,
+        store: Arc<dyn Store>, lease: HeldLease, executors: Executors, options: DeskOptions, uptime: Uptime,
         running: RunningSet,
     ) -> Self {
         Self {
@@ -161,7 +162,8 @@ impl Desk {
     }
 
     /// Reports what has ended and claims what there is room for, both at once. Nothing is lost when the store
-    /// cannot be reached: the reports stay here, and a claim whose answer was lost is found by the heartbeat.
+    /// cannot be reached: the reports stay here, and a claim whose answer was lost is found by the heartbeat. Nothing is
+    /// started when the lease does not hold any more.
     pub async fn exchange(&mut self, claim: bool) -> StoreResult<Exchange> {
         let reports = std::mem::take(&mut self.ended);
         let limit = if claim { self.free() } else { 0 };
@@ -180,6 +182,10 @@ impl Desk {
         let claimed = claimed?;
         done.claimed = claimed.len();
         self.waiting.extend(claimed);
+        // The answers may have been long on their way: what others may have taken over by now must not be started.
+        if !self.lease.holds(self.uptime.now()) {
+            return Err(StoreError::LostLease);
+        }
         self.start_waiting();
         Ok(done)
     }
@@ -188,7 +194,7 @@ impl Desk {
         if reports.is_empty() {
             return Ok(Vec::new());
         }
-        match self.store.finish_runs_if_leased(self.lease, reports.to_vec()).await {
+        match self.store.finish_runs_if_leased(self.lease.lease, reports.to_vec()).await {
             // One report that cannot be stored must not hold up the others.
             Err(StoreError::Internal(_) | StoreError::Invalid(_)) => self.report_one_by_one(reports).await,
             results => results,
@@ -198,12 +204,12 @@ impl Desk {
     async fn report_one_by_one(&self, reports: &[FinishedRun]) -> StoreResult<Vec<FinishResult>> {
         let mut results = Vec::with_capacity(reports.len());
         for report in reports {
-            match self.store.finish_runs_if_leased(self.lease, vec![report.clone()]).await {
+            match self.store.finish_runs_if_leased(self.lease.lease, vec![report.clone()]).await {
                 Ok(result) => results.extend(result),
                 Err(error @ (StoreError::Internal(_) | StoreError::Invalid(_))) => {
                     let words = format!("its end could not be stored: {error}");
                     let plain = FinishedRun::failed(report.job_id, punctual_core::run::ErrorCode::Internal, words);
-                    results.extend(self.store.finish_runs_if_leased(self.lease, vec![plain]).await?);
+                    results.extend(self.store.finish_runs_if_leased(self.lease.lease, vec![plain]).await?);
                 }
                 Err(error) => return Err(error),
             }
@@ -216,7 +222,7 @@ impl Desk {
             return Ok(Vec::new());
         }
         let request = ClaimRequest {
-            lease: self.lease,
+            lease: self.lease.lease,
             claim_id: ClaimId(uuid::Uuid::new_v4()),
             queues: self.options.queues.clone(),
             job_types: self.executors.job_types(),
@@ -269,7 +275,7 @@ impl Desk {
         if jobs.is_empty() {
             return Ok(0);
         }
-        Ok(self.store.give_back_if_leased(self.lease, jobs).await?.len())
+        Ok(self.store.give_back_if_leased(self.lease.lease, jobs).await?.len())
     }
 
     /// Gives back everything that was claimed ahead.

@@ -8,6 +8,7 @@ use crate::reconcile;
 use crate::recover::{Observer, recover_once};
 use crate::work::Executors;
 use punctual_core::execute::StopReason;
+use punctual_core::id::NodeId;
 use punctual_core::store::{Heartbeat, NewNode, Store, StoreError, StoreResult};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -92,12 +93,14 @@ pub async fn run_until(
 ) -> StoreResult<()> {
     let uptime = Uptime::start();
     loop {
-        let registered = tokio::select! {
+        let lease = tokio::select! {
             biased;
-            () = &mut signals.gently => return Ok(()),
-            registered = register(&*store, &executors, &options) => registered?,
+            () = &mut signals.gently => {
+                on_event(NodeEvent::Left);
+                return Ok(());
+            }
+            registered = register(&*store, &executors, &options, uptime) => registered?,
         };
-        let lease = HeldLease::new(registered, options.lease, uptime.now());
         let mut life = Life::start(Arc::clone(&store), lease, &executors, &options, uptime);
         on_event(NodeEvent::Ready);
         let end = life.work(&mut signals, &mut on_event).await;
@@ -121,16 +124,17 @@ pub async fn run_until(
 
 /// Takes a lease, and waits for a store that is out of reach.
 async fn register(
-    store: &dyn Store, executors: &Executors, options: &NodeOptions,
-) -> StoreResult<punctual_core::store::Lease> {
+    store: &dyn Store, executors: &Executors, options: &NodeOptions, uptime: Uptime,
+) -> StoreResult<HeldLease> {
     loop {
+        let asked_at = uptime.now();
         let node = NewNode { name: options.name.clone(), offers: executors.job_types() };
         match store.register_node(node).await {
             Err(error @ (StoreError::Unavailable(_) | StoreError::Full(_))) => {
                 tracing::warn!("failed to come to work: {error}");
                 sleep(SETBACK).await;
             }
-            result => return result,
+            result => return Ok(HeldLease::new(result?, options.lease, asked_at)),
         }
     }
 }
@@ -167,12 +171,12 @@ impl Life {
         let (tell, beats) = mpsc::channel(4);
         let draining = watch::Sender::new(false);
         let mut loops = tokio::task::JoinSet::new();
-        loops.spawn(keep_lease(Arc::clone(&store), lease, running.clone(), options.heartbeat, uptime, tell));
-        loops.spawn(fire_on_time(Arc::clone(&store), lease, options.sweep, draining.subscribe()));
+        loops.spawn(keep_lease(Arc::clone(&store), lease.clone(), running.clone(), options.heartbeat, uptime, tell));
+        loops.spawn(fire_on_time(Arc::clone(&store), lease.lease.node_id, options.sweep, draining.subscribe()));
         let (plans, every) = (Arc::clone(&store), options.reconcile);
         loops.spawn(async move { reconcile::run(&*plans, every).await });
         loops.spawn(watch_others(Arc::clone(&store), options.clone(), uptime));
-        let desk = Desk::new(Arc::clone(&store), lease.lease, executors.clone(), options.desk.clone(), uptime, running);
+        let desk = Desk::new(Arc::clone(&store), lease.clone(), executors.clone(), options.desk.clone(), uptime, running);
         Self { desk, loops, beats, changes: store.changes(), options: options.clone(), draining, lease, uptime, store }
     }
 
@@ -279,22 +283,27 @@ impl Life {
 /// Renews the lease on a task of its own, so that no amount of work delays it. When it cannot be renewed in time,
 /// everything is stopped from here, whatever the desk is waiting for.
 async fn keep_lease(
-    store: Arc<dyn Store>, mut lease: HeldLease, running: RunningSet, every: Duration, uptime: Uptime,
+    store: Arc<dyn Store>, lease: HeldLease, running: RunningSet, every: Duration, uptime: Uptime,
     tell: mpsc::Sender<Beat>,
 ) {
     let mut ticks = interval(every);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
-        ticks.tick().await;
-        let (sent_at, held) = (uptime.now(), lease);
+        let next_beat = async {
+            ticks.tick().await;
+            let sent_at = uptime.now();
+            lease.renew(&*store, sent_at).await.map(|beat| (beat, sent_at))
+        };
         let beat = tokio::select! {
             biased;
-            beat = lease.renew(&*store, sent_at) => beat,
-            () = until_over(held, uptime) => Err(StoreError::LostLease),
+            beat = next_beat => beat,
+            () = until_over(&lease, uptime) => Err(StoreError::LostLease),
         };
         let over = match beat {
             // A desk that is busy hears the next one; the renewal must not wait for it.
-            Ok(beat) => matches!(tell.try_send(Beat::Answer { beat, sent_at }), Err(TrySendError::Closed(_))),
+            Ok((beat, sent_at)) => {
+                matches!(tell.try_send(Beat::Answer { beat, sent_at }), Err(TrySendError::Closed(_)))
+            }
             Err(error) if HeldLease::is_over(&error) => true,
             Err(error) => {
                 tracing::warn!("failed to renew the lease: {error}");
@@ -310,15 +319,15 @@ async fn keep_lease(
     }
 }
 
-/// Ends when a lease does not hold any more, for a renewal that hangs.
-async fn until_over(lease: HeldLease, uptime: Uptime) {
+/// Ends when a lease does not hold any more, for a renewal that hangs and for the time between two that failed.
+async fn until_over(lease: &HeldLease, uptime: Uptime) {
     while lease.holds(uptime.now()) {
-        sleep(SETBACK).await;
+        sleep(lease.left(uptime.now())).await;
     }
 }
 
-async fn fire_on_time(store: Arc<dyn Store>, lease: HeldLease, sweep: Duration, mut draining: watch::Receiver<bool>) {
-    let options = FireOptions { node: Some(lease.lease.node_id), sweep, ..FireOptions::default() };
+async fn fire_on_time(store: Arc<dyn Store>, node: NodeId, sweep: Duration, mut draining: watch::Receiver<bool>) {
+    let options = FireOptions { node: Some(node), sweep, ..FireOptions::default() };
     let ended = async move {
         let _gone = draining.wait_for(|draining| *draining).await;
     };

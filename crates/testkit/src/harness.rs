@@ -5,8 +5,10 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use punctual_core::store::{Clock, Store};
 use std::future::Future;
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
-use std::sync::Arc;
+use std::process::Command;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use uuid::Uuid;
 
@@ -107,6 +109,20 @@ impl World {
     pub async fn second_store(&self) -> Arc<dyn Store> {
         self.backing.open(self.clock.clone(), None).await
     }
+}
+
+/// Memory, where there is enough of it for data that nobody wants to keep: making a database is making some hundred
+/// files, and a simulation writes without end. Else the folder for temporary files.
+pub fn fast_folder() -> PathBuf {
+    static FOUND: OnceLock<PathBuf> = OnceLock::new();
+    let find = || {
+        let memory = Path::new("/dev/shm");
+        let free = Command::new("df").args(["--output=avail", "-k"]).arg(memory).output();
+        let free =
+            free.ok().and_then(|it| String::from_utf8(it.stdout).ok()?.split_whitespace().last()?.parse::<u64>().ok());
+        if free.is_some_and(|kilobytes| kilobytes > 2 << 20) { memory.to_owned() } else { std::env::temp_dir() }
+    };
+    FOUND.get_or_init(find).clone()
 }
 
 /// A case: what it does to a world.

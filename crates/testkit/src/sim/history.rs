@@ -26,7 +26,7 @@ impl History {
         for byte in at.to_be_bytes().iter().chain(who.as_bytes()).chain(what.as_bytes()) {
             self.hash = (self.hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
         }
-        if !plain || std::env::var_os("SIM_ALL").is_some() {
+        if !plain {
             self.lines.push(format!("{} {who:<7} {what}", clock(at)));
         }
     }

@@ -101,13 +101,14 @@ pub fn assert_seeds_hold(harness: &dyn Harness, seeds: std::ops::Range<u64>, day
 const ENOUGH: u64 = 20;
 
 /// What must have been seen, or the simulation shows less than it claims.
-const WANTED: [&str; 16] = [
+const WANTED: [&str; 17] = [
     "killed before a verb",
     "killed after a verb",
     "answers lost",
     "letters lost",
     "verbs overtaken",
     "answers slow",
+    "stopped after a verb",
     "stopped",
     "asleep",
     "clock turned",
@@ -123,25 +124,27 @@ const WANTED: [&str; 16] = [
 /// The first seed of the suite, unless `PUNCTUAL_SIM_SEED` says otherwise.
 const SEED: u64 = 1;
 
-/// Simulates a part of the seeds: the `part`th of `parts`, of so many seeds that a suite takes.
-pub fn assert_part_holds(harness: &dyn Harness, part: u64, parts: u64, suite: u64) {
+/// In how many tests the seeds of a suite are divided, so that several of them run at once.
+const PARTS: u64 = 8;
+
+/// Simulates a part of the seeds, of which a suite takes so many.
+pub fn assert_part_holds(harness: &dyn Harness, part: u64, suite: u64) {
     let first = setting("PUNCTUAL_SIM_SEED", SEED);
     let many = setting("PUNCTUAL_SIM_SEEDS", suite);
     let days = i64::try_from(setting("PUNCTUAL_SIM_DAYS", 1)).expect("days can be counted");
-    let bound = |part: u64| first + many * part / parts;
+    let bound = |part: u64| first + many * part / PARTS;
     assert_seeds_hold(harness, bound(part)..bound(part + 1), days);
 }
 
 /// Asserts that a seed gives the same history again.
 pub fn assert_deterministic(harness: &dyn Harness, seed: u64) {
     let (once, again) = (simulate(harness, seed, 1), simulate(harness, seed, 1));
-    if std::env::var_os("SIM_ALL").is_some() { std::fs::write("/tmp/a.txt", once.lines.join("\n")).unwrap(); std::fs::write("/tmp/b.txt", again.lines.join("\n")).unwrap(); }
     let parted = once.lines.iter().zip(&again.lines).find(|(one, other)| one != other);
     assert_eq!((once.hash, once.lines.len()), (again.hash, again.lines.len()), "the histories part: {parted:?}");
     assert_ne!(once.hash, simulate(harness, seed + 1, 1).hash, "another seed is another history");
 }
 
-/// Makes the tests of one store: `suite` seeds in four parts, and one that shows that a seed is enough to see it again.
+/// Makes the tests of one store: so many seeds in eight parts, and one that shows that a seed is enough to see it again.
 ///
 /// ```text
 /// punctual_testkit::sim_tests!(SqliteHarness::new(), 200);
@@ -157,25 +160,17 @@ macro_rules! sim_tests {
                 $crate::sim::assert_deterministic(&$harness, 7);
             }
 
-            #[test]
-            fn c09_sim_part_1_of_4() {
-                $crate::sim::assert_part_holds(&$harness, 0, 4, $suite);
-            }
-
-            #[test]
-            fn c09_sim_part_2_of_4() {
-                $crate::sim::assert_part_holds(&$harness, 1, 4, $suite);
-            }
-
-            #[test]
-            fn c09_sim_part_3_of_4() {
-                $crate::sim::assert_part_holds(&$harness, 2, 4, $suite);
-            }
-
-            #[test]
-            fn c09_sim_part_4_of_4() {
-                $crate::sim::assert_part_holds(&$harness, 3, 4, $suite);
-            }
+            $crate::sim_tests!(@parts $harness, $suite,
+                0 c09_sim_part_1_of_8, 1 c09_sim_part_2_of_8, 2 c09_sim_part_3_of_8, 3 c09_sim_part_4_of_8,
+                4 c09_sim_part_5_of_8, 5 c09_sim_part_6_of_8, 6 c09_sim_part_7_of_8, 7 c09_sim_part_8_of_8);
         }
+    };
+    (@parts $harness:expr, $suite:expr, $($part:literal $name:ident),+) => {
+        $(
+            #[test]
+            fn $name() {
+                $crate::sim::assert_part_holds(&$harness, $part, $suite);
+            }
+        )+
     };
 }

@@ -81,10 +81,15 @@ enum Fate {
     SlowThere,
     /// Its answer is slow.
     SlowBack,
+    /// It is done, and its node stands still just then.
+    FreezeAfter,
 }
 
 /// One letter in so many has another fate than a good one.
-const FAULTS: u64 = 60;
+const FAULTS: u64 = 80;
+
+/// The same for letters that did something, by what can still befall them.
+const FAULTS_AFTER: u64 = 15;
 
 impl<'a> Sim<'a> {
     /// Opens an empty store and seats all nodes.
@@ -217,11 +222,9 @@ impl<'a> Sim<'a> {
         let muted = self.calm || self.scenario.muted.contains(&(node, call));
         let fate = if muted || !chance.once_in(FAULTS) { Fate::Fine } else { fate(&mut chance) };
         if fate != Fate::Fine {
-            self.faults.push((node, call));
-            self.history.note(at, &format!("node {node}"), &format!("sends {}: {fate:?}", letter.verb), false);
-            self.history.count(fate.name(), 1);
+            self.note_fault(at, node, call, letter.verb, fate);
         }
-        let lease = i64::try_from(self.scenario.lease.as_millis()).expect("a lease is short");
+        let lease = self.lease_ms();
         match fate {
             Fate::Lose => self.plan(at + travel + chance.between(0, MINUTE), Event::Bounce(letter)),
             Fate::SlowThere => {
@@ -284,6 +287,7 @@ impl<'a> Sim<'a> {
         self.history.note(self.now, &format!("node {node}"), &what, plain);
         self.history.count("verbs", 1);
         judged?;
+        let fate = if plain || !alive { fate } else { self.fate_after(node, call, fate, verb, &mut chance) };
         if said.makes_work() {
             self.wake_some(&mut chance);
         }
@@ -292,6 +296,11 @@ impl<'a> Sim<'a> {
                 self.kill(node, chance.between(MINUTE, HOUR));
                 return Ok(());
             }
+            Fate::FreezeAfter if alive => {
+                let length = chance.between(self.lease_ms() / 4, self.lease_ms() * 3);
+                self.freeze(node, length, !chance.once_in(4));
+                chance.between(1, 30)
+            }
             Fate::SlowBack => chance.between(1_000, self.lease_ms() * 5 / 4),
             Fate::LoseAnswer => chance.between(1, MINUTE),
             _ => chance.between(1, 30),
@@ -299,6 +308,24 @@ impl<'a> Sim<'a> {
         let answer = (fate != Fate::LoseAnswer).then_some(answer);
         self.plan(self.now + back, Event::Answer { node, life, letter_sent_at, said, answer });
         Ok(())
+    }
+
+    /// What befalls a letter that has done something: more often something than others.
+    fn fate_after(&mut self, node: usize, call: u64, fate: Fate, verb: &str, chance: &mut Chance) -> Fate {
+        let muted = self.calm || self.scenario.muted.contains(&(node, call));
+        if fate != Fate::Fine || muted || !chance.once_in(FAULTS_AFTER) {
+            return fate;
+        }
+        let fates = [Fate::KillAfter, Fate::LoseAnswer, Fate::LoseAnswer, Fate::SlowBack, Fate::FreezeAfter, Fate::FreezeAfter];
+        let fate = *chance.pick(&fates);
+        self.note_fault(self.now, node, call, verb, fate);
+        fate
+    }
+
+    fn note_fault(&mut self, at: Ms, node: usize, call: u64, verb: &str, fate: Fate) {
+        self.faults.push((node, call));
+        self.history.note(at, &format!("node {node}"), &format!("sends {verb}: {fate:?}"), false);
+        self.history.count(fate.name(), 1);
     }
 
     pub(super) fn lease_ms(&self) -> Ms {
@@ -434,6 +461,7 @@ impl Fate {
             Self::Lose => "letters lost",
             Self::SlowThere => "verbs overtaken",
             Self::SlowBack => "answers slow",
+            Self::FreezeAfter => "stopped after a verb",
         }
     }
 }
