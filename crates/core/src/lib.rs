@@ -38,6 +38,7 @@
 //! ```
 
 pub mod calendar;
+pub mod checks;
 pub mod closing;
 pub mod cron;
 pub mod duration;

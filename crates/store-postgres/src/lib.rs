@@ -5,6 +5,7 @@
 //! that is possible. The same conformance suite runs on this store and on SQLite's.
 
 mod address;
+mod checks;
 mod claim;
 mod error;
 mod finish;

@@ -43,6 +43,7 @@ statements! {
     ready_serial_heads,
     reconcile_page = "schedule_columns" "reconcile_page",
     record_results,
+    run_checks,
     schedule_by_id = "schedule_columns" "schedule_by_id",
     schedule_by_name = "schedule_columns" "schedule_by_name",
     schedule_jobs_page = "job_columns" "place_columns" "schedule_jobs_page",

@@ -3,6 +3,7 @@
 //! The file is the only source of truth; nothing lives in memory only. Writes are durable when they are answered:
 //! WAL with `synchronous=FULL`, acknowledged after COMMIT. A second process may use the same file.
 
+mod checks;
 mod claim;
 mod crew;
 mod error;

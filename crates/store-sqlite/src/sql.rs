@@ -35,6 +35,7 @@ statements! {
     ready_serial_head,
     reconcile_page,
     record_result,
+    run_checks,
     schedule_by_id,
     schedule_by_name,
     schedule_jobs_page,

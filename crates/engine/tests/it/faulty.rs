@@ -2,6 +2,7 @@
 
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
+use punctual_core::checks::{Checks, Finding};
 use punctual_core::id::{JobId, NodeId, ReservationId, ScheduleId};
 use punctual_core::job::{Artifact, JobView, NewJob};
 use punctual_core::json::Json;
@@ -75,6 +76,13 @@ impl FaultyStore {
             return Err(StoreError::Unavailable("the answer was lost".into()));
         }
         Ok(())
+    }
+}
+
+#[async_trait]
+impl Checks for FaultyStore {
+    async fn run_checks(&self, limit: usize) -> StoreResult<Vec<Finding>> {
+        self.reach()?.run_checks(limit).await
     }
 }
 

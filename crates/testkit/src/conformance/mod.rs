@@ -6,6 +6,7 @@
 #![expect(missing_docs, reason = "the name of a case is its statement")]
 
 pub mod bad_input;
+pub mod checks;
 pub mod claims;
 pub mod durability;
 pub mod firing;
@@ -117,6 +118,23 @@ macro_rules! for_each_conformance_case {
                 a06_jobs_of_a_serial_schedule_run_one_at_a_time_in_order,
                 a06_a_triggered_job_of_a_serial_schedule_waits_its_turn,
                 a06_a_failed_job_of_a_serial_schedule_frees_its_key,
+            }
+            checks {
+                c17_a_sound_store_has_no_findings,
+                c17_a_job_that_is_nowhere_is_found_and_named,
+                c17_more_findings_than_asked_for_are_said_to_be_more,
+                c17_a_job_in_two_places_is_found,
+                c17_a_running_job_whose_lease_is_gone_is_found,
+                c17_a_job_that_is_held_for_nothing_is_found,
+                c17_a_missing_retry_is_found,
+                c17_a_schedule_without_its_state_is_found,
+                c17_a_ledger_that_runs_ahead_of_its_schedule_is_found,
+                c17_a_slot_that_fired_a_job_nobody_has_is_found,
+                c17_a_wrong_count_of_living_jobs_is_found,
+                c17_schedules_that_stay_silent_are_found,
+                c17_a_delayed_job_that_nobody_takes_is_found,
+                c17_slots_that_a_wrong_clock_decided_are_found,
+                c17_a_row_without_its_job_is_found,
             }
             repair {
                 e01_a_null_plan_is_made_from_now_and_does_not_fire,
