@@ -7,7 +7,7 @@ use crate::clock::Uptime;
 use crate::lease::HeldLease;
 use crate::stop::StopHandle;
 use crate::work::{Executors, run_job};
-use punctual_core::execute::StopReason;
+use punctual_core::execute::{StopReason, stopped};
 use punctual_core::id::{ClaimId, JobId};
 use punctual_core::store::{
     ClaimRequest, ClaimedJob, FinishResult, FinishedRun, Heartbeat, Store, StoreError, StoreResult,
@@ -53,6 +53,19 @@ struct RunningJob {
     since: Duration,
 }
 
+/// A job that was claimed ahead.
+struct WaitingJob {
+    claimed: ClaimedJob,
+    /// When the answer to its claim had come, on the node's own clock.
+    since: Duration,
+}
+
+impl WaitingJob {
+    fn id(&self) -> JobId {
+        self.claimed.job.id
+    }
+}
+
 impl RunningSet {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<JobId, RunningJob>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
@@ -91,7 +104,7 @@ pub struct Desk {
     running: RunningSet,
     tasks: JoinSet<FinishedRun>,
     /// Claimed and not started.
-    waiting: VecDeque<ClaimedJob>,
+    waiting: VecDeque<WaitingJob>,
     /// Ended and not reported.
     ended: Vec<FinishedRun>,
     /// Jobs that the store says are ours and that we do not know, as of the last heartbeat.
@@ -181,7 +194,8 @@ impl Desk {
         }
         let claimed = claimed?;
         done.claimed = claimed.len();
-        self.waiting.extend(claimed);
+        let since = self.uptime.now();
+        self.waiting.extend(claimed.into_iter().map(|claimed| WaitingJob { claimed, since }));
         // The answers may have been long on their way: what others may have taken over by now must not be started.
         if !self.lease.holds(self.uptime.now()) {
             return Err(StoreError::LostLease);
@@ -234,10 +248,10 @@ impl Desk {
     /// Starts what was claimed, as far as there is room.
     fn start_waiting(&mut self) {
         while self.running.len() < self.options.room
-            && let Some(claimed) = self.waiting.pop_front()
+            && let Some(WaitingJob { claimed, since }) = self.waiting.pop_front()
         {
             let (stop, id) = (StopHandle::default(), claimed.job.id);
-            self.running.lock().insert(id, RunningJob { stop: stop.clone(), since: self.uptime.now() });
+            self.running.lock().insert(id, RunningJob { stop: stop.clone(), since });
             let (executors, grace) = (self.executors.clone(), self.options.grace);
             self.tasks.spawn(async move { run_job(&executors, claimed, stop, grace).await });
         }
@@ -251,6 +265,7 @@ impl Desk {
         for id in &beat.cancel_requested {
             self.running.stop(*id, StopReason::Cancelled);
         }
+        self.sort_out_waiting(beat, sent_at);
         let known = self.known();
         // What the store does not count as ours any more was taken away; it must end without a trace.
         for (id, run) in self.running.lock().iter() {
@@ -259,31 +274,45 @@ impl Desk {
             }
         }
         let unknown: BTreeSet<_> = beat.running.iter().filter(|id| !known.contains(id)).copied().collect();
-        let strays = unknown.intersection(&self.strays).copied().collect();
+        let strays = unknown.intersection(&self.strays).copied();
+        // What was cancelled cannot be given back: nobody wants it any more.
+        let (cancelled, strays): (Vec<_>, Vec<_>) = strays.partition(|id| beat.cancel_requested.contains(id));
+        self.ended.extend(cancelled.into_iter().map(|id| stopped(id, StopReason::Cancelled)));
         self.strays = unknown;
         strays
     }
 
+    /// What was cancelled before it started is at its end, and what was taken away is forgotten.
+    fn sort_out_waiting(&mut self, beat: &Heartbeat, sent_at: Duration) {
+        let ended = &mut self.ended;
+        self.waiting.retain(|waiting| {
+            let cancelled = beat.cancel_requested.contains(&waiting.id());
+            if cancelled {
+                ended.push(stopped(waiting.id(), StopReason::Cancelled));
+            }
+            !cancelled && (waiting.since >= sent_at || beat.running.contains(&waiting.id()))
+        });
+    }
+
     fn known(&self) -> BTreeSet<JobId> {
-        let waiting = self.waiting.iter().map(|claimed| claimed.job.id);
+        let waiting = self.waiting.iter().map(WaitingJob::id);
         let ended = self.ended.iter().map(|end| end.job_id);
         self.running.lock().keys().copied().chain(waiting).chain(ended).collect()
     }
 
-    /// Gives jobs back that never started, and forgets them.
-    pub async fn give_back(&mut self, jobs: Vec<JobId>) -> StoreResult<usize> {
+    /// Gives jobs back that never started; says which went back.
+    pub async fn give_back(&mut self, jobs: Vec<JobId>) -> StoreResult<Vec<JobId>> {
         if jobs.is_empty() {
-            return Ok(0);
+            return Ok(Vec::new());
         }
-        Ok(self.store.give_back_if_leased(self.lease.lease, jobs).await?.len())
+        self.store.give_back_if_leased(self.lease.lease, jobs).await
     }
 
-    /// Gives back everything that was claimed ahead.
+    /// Gives back everything that was claimed ahead. What does not go back stays: the next heartbeat tells why.
     pub async fn give_back_waiting(&mut self) -> StoreResult<usize> {
-        let jobs = self.waiting.iter().map(|claimed| claimed.job.id).collect();
-        let given = self.give_back(jobs).await?;
-        self.waiting.clear();
-        Ok(given)
+        let given = self.give_back(self.waiting.iter().map(WaitingJob::id).collect()).await?;
+        self.waiting.retain(|waiting| !given.contains(&waiting.id()));
+        Ok(given.len())
     }
 
     /// Stops everything at once and forgets it: the lease is lost, and others decide what becomes of the runs.

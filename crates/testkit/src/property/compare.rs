@@ -32,7 +32,7 @@ impl Drive {
     }
 
     /// After any history doctor finds nothing broken (C17).
-    pub(super) async fn check(&self) -> Agreement {
+    pub(crate) async fn check(&self) -> Agreement {
         let mut findings = self.world.store().run_checks(3).await.map_err(|error| error.to_string())?;
         findings.retain(|finding| finding.check.severity() == Severity::Broken);
         agree("what doctor finds", findings, Vec::new())

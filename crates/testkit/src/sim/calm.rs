@@ -21,7 +21,10 @@ impl Sim<'_> {
         self.come_to_an_end()?;
         self.leave()?;
         self.executions.compare(&self.drive)?;
-        self.runtime.block_on(self.drive.compare())
+        self.runtime.block_on(async {
+            self.drive.compare().await?;
+            self.drive.check().await
+        })
     }
 
     fn calm_down(&mut self) -> Agreement {
@@ -65,7 +68,8 @@ impl Sim<'_> {
         }
     }
 
-    fn alive(&self) -> impl Iterator<Item = usize> {
+    /// The jobs that have not ended.
+    pub(super) fn alive(&self) -> impl Iterator<Item = usize> {
         let jobs = self.drive.model.jobs.iter().enumerate();
         jobs.filter(|(_, job)| !matches!(job.place, Whereabouts::Closed(_))).map(|(index, _)| index)
     }

@@ -2,6 +2,7 @@
 
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
+use punctual_core::checks::{Checks, Finding};
 use punctual_core::id::{JobId, NodeId, ReservationId, ScheduleId};
 use punctual_core::job::{Artifact, JobView, NewJob};
 use punctual_core::json::Json;
@@ -222,6 +223,13 @@ impl Changes for Listener {
 fn answer<T: Send + 'static>(tell: oneshot::Sender<StoreResult<T>>, result: StoreResult<T>) -> Answer {
     // A node that has died meanwhile hears nothing.
     Box::new(move || drop(tell.send(result)))
+}
+
+#[async_trait]
+impl Checks for ProxyStore {
+    async fn run_checks(&self, limit: usize) -> StoreResult<Vec<Finding>> {
+        self.ask("run_checks", move |store| async move { store.run_checks(limit).await }).await
+    }
 }
 
 /// Makes the store of owned arguments; what was said is told by the expression at a verb's end, in which `result` is the

@@ -62,6 +62,8 @@ enum Event {
     Thaw { node: usize, life: u64 },
     /// A node is started.
     Start(usize),
+    /// A user does not want a job any more, just when its node knows nothing of it.
+    Cancel(usize),
 }
 
 /// What becomes of a letter.
@@ -265,6 +267,10 @@ impl<'a> Sim<'a> {
                 self.start(node);
                 Ok(())
             }
+            Event::Cancel(job) => {
+                let place = self.alive().position(|alive| alive == job);
+                place.map_or(Ok(()), |place| self.take(&Step::User(Op::Cancel(place))))
+            }
         }
     }
 
@@ -305,6 +311,12 @@ impl<'a> Sim<'a> {
             Fate::LoseAnswer => chance.between(1, MINUTE),
             _ => chance.between(1, 30),
         };
+        if let (Said::Claim(_, Ok(claimed)), Fate::LoseAnswer | Fate::SlowBack) = (&said, fate)
+            && let Some(job) = claimed.first().and_then(|claimed| self.drive.number_of(claimed.job.id))
+            && chance.once_in(4)
+        {
+            self.plan(self.now + chance.between(0, self.lease_ms() / 4), Event::Cancel(job));
+        }
         let answer = (fate != Fate::LoseAnswer).then_some(answer);
         self.plan(self.now + back, Event::Answer { node, life, letter_sent_at, said, answer });
         Ok(())
