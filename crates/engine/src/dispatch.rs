@@ -200,7 +200,10 @@ impl Desk {
         if !self.lease.holds(self.uptime.now()) {
             return Err(StoreError::LostLease);
         }
-        self.start_waiting();
+        // Who claims nothing is about to leave: what waits is on its way back.
+        if claim {
+            self.start_waiting();
+        }
         Ok(done)
     }
 

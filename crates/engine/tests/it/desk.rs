@@ -97,6 +97,25 @@ async fn c07_a_cancelled_job_whose_claim_was_never_answered_is_closed() {
     assert_eq!((run.outcome, run.error_code), (Outcome::Cancelled, Some(ErrorCode::Cancelled)));
 }
 
+/// A job went back, and the answer that says so was lost: it must not be started here any more.
+#[tokio::test]
+async fn c08_a_desk_that_leaves_starts_nothing_that_may_have_gone_back() {
+    let mut office = Office::open(LONG, 1).await;
+    let (_first, second) = (office.enqueue().await, office.enqueue().await);
+    office.desk.exchange(true).await.unwrap();
+    let given = office.world.store.give_back_if_leased(office.lease.lease, vec![second]).await;
+    assert_eq!(given, Ok(vec![second]));
+    assert_eq!(office.desk.give_back_waiting().await, Ok(0), "it is not here to be given back again");
+    office.desk.stop_all(StopReason::Shutdown);
+    office.desk.next_end().await;
+    office.desk.exchange(false).await.unwrap();
+    assert_eq!((office.desk.runs(), office.state(second).await), (0, JobState::Queued));
+    let beat = office.beat().await;
+    office.desk.hear(&beat, office.uptime.now());
+    assert!(office.desk.is_clear(), "the heartbeat tells that it is gone");
+    assert_eq!(office.runs.load(Ordering::SeqCst), 1);
+}
+
 /// A job that waits at the desk for a free place and is cancelled never starts.
 #[tokio::test]
 async fn c07_a_job_that_was_claimed_ahead_and_is_cancelled_never_starts() {

@@ -8,7 +8,7 @@ use crate::property::drive::Agreement;
 use crate::property::ops::{Op, QUEUES};
 
 /// How long everything may take to come to its end.
-const PATIENCE: Ms = 24 * HOUR;
+const PATIENCE: Ms = 10 * HOUR;
 
 impl Sim<'_> {
     /// Lives through the whole scenario and what follows it.

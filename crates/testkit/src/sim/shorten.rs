@@ -6,7 +6,7 @@ use crate::harness::{Harness, StoreKind};
 use std::fmt::Write as _;
 
 /// How many simulations are spent on finding a shorter one.
-const TRIES: usize = 150;
+const TRIES: usize = 100;
 
 /// How many of the last lines are told.
 const LINES: usize = 80;
