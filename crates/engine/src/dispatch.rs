@@ -5,6 +5,8 @@
 
 use crate::clock::Uptime;
 use crate::lease::HeldLease;
+use crate::phase::Phase;
+use crate::scribe::Scribe;
 use crate::stop::StopHandle;
 use crate::work::{Executors, run_job};
 use punctual_core::execute::{StopReason, stopped};
@@ -102,6 +104,7 @@ pub struct Desk {
     options: DeskOptions,
     uptime: Uptime,
     running: RunningSet,
+    scribe: Arc<Scribe>,
     tasks: JoinSet<FinishedRun>,
     /// Claimed and not started.
     waiting: VecDeque<WaitingJob>,
@@ -109,6 +112,8 @@ pub struct Desk {
     ended: Vec<FinishedRun>,
     /// Jobs that the store says are ours and that we do not know, as of the last heartbeat.
     strays: BTreeSet<JobId>,
+    /// What left the desk, and when: a heartbeat that was sent before may still name it.
+    left: Vec<(JobId, Duration)>,
 }
 
 impl Desk {
@@ -118,6 +123,7 @@ impl Desk {
         running: RunningSet,
     ) -> Self {
         Self {
+            scribe: Arc::new(Scribe::start(Arc::clone(&store), lease.lease)),
             store,
             lease,
             executors,
@@ -128,6 +134,7 @@ impl Desk {
             waiting: VecDeque::new(),
             ended: Vec::new(),
             strays: BTreeSet::new(),
+            left: Vec::new(),
         }
     }
 
@@ -145,6 +152,11 @@ impl Desk {
     /// How many runs are going on.
     pub fn runs(&self) -> usize {
         self.running.len()
+    }
+
+    /// Which runs are going on.
+    pub fn running_jobs(&self) -> Vec<JobId> {
+        self.running.lock().keys().copied().collect()
     }
 
     /// Tells all runs to stop.
@@ -182,40 +194,51 @@ impl Desk {
         let limit = if claim { self.free() } else { 0 };
         let (reported, claimed) = tokio::join!(self.report(&reports), self.claim(limit));
         let mut done = Exchange::default();
+        // What was claimed is ours, whatever became of the reports.
+        let claimed = claimed.map(|claimed| {
+            done.claimed = claimed.len();
+            let since = self.uptime.now();
+            self.waiting.extend(claimed.into_iter().map(|claimed| WaitingJob { claimed, since }));
+        });
+        // The answers may have been long on their way: what others may have taken over by now must not be started. And
+        // who claims nothing is about to leave: what waits is on its way back.
+        let held = self.lease.holds(self.uptime.now());
+        if claim && held {
+            self.start_waiting();
+        }
         match reported {
             Ok(results) => {
                 done.closed = results.iter().filter(|result| matches!(result, FinishResult::Closed { .. })).count();
                 done.refused = results.len() - done.closed;
+                let now = self.uptime.now();
+                self.left.extend(reports.iter().map(|report| (report.job_id, now)));
             }
             Err(error) => {
                 self.ended.extend(reports);
                 return Err(error);
             }
         }
-        let claimed = claimed?;
-        done.claimed = claimed.len();
-        let since = self.uptime.now();
-        self.waiting.extend(claimed.into_iter().map(|claimed| WaitingJob { claimed, since }));
-        // The answers may have been long on their way: what others may have taken over by now must not be started.
-        if !self.lease.holds(self.uptime.now()) {
+        if !held {
             return Err(StoreError::LostLease);
         }
-        // Who claims nothing is about to leave: what waits is on its way back.
-        if claim {
-            self.start_waiting();
-        }
-        Ok(done)
+        claimed.map(|()| done)
     }
 
     async fn report(&self, reports: &[FinishedRun]) -> StoreResult<Vec<FinishResult>> {
         if reports.is_empty() {
             return Ok(Vec::new());
         }
-        match self.store.finish_runs_if_leased(self.lease.lease, reports.to_vec()).await {
+        let _phase = Phase::enter("finish");
+        let results = match self.store.finish_runs_if_leased(self.lease.lease, reports.to_vec()).await {
             // One report that cannot be stored must not hold up the others.
-            Err(StoreError::Internal(_) | StoreError::Invalid(_)) => self.report_one_by_one(reports).await,
-            results => results,
+            Err(StoreError::Internal(_) | StoreError::Invalid(_)) => self.report_one_by_one(reports).await?,
+            results => results?,
+        };
+        let refused = results.iter().filter(|result| matches!(result, FinishResult::LostLease)).count();
+        if refused > 0 {
+            tracing::warn!(refused, "reports came too late and were refused; the record stays as it is");
         }
+        Ok(results)
     }
 
     async fn report_one_by_one(&self, reports: &[FinishedRun]) -> StoreResult<Vec<FinishResult>> {
@@ -245,6 +268,7 @@ impl Desk {
             job_types: self.executors.job_types(),
             limit,
         };
+        let _phase = Phase::enter("claim");
         self.store.claim_jobs_if_leased(request).await
     }
 
@@ -255,8 +279,8 @@ impl Desk {
         {
             let (stop, id) = (StopHandle::default(), claimed.job.id);
             self.running.lock().insert(id, RunningJob { stop: stop.clone(), since });
-            let (executors, grace) = (self.executors.clone(), self.options.grace);
-            self.tasks.spawn(async move { run_job(&executors, claimed, stop, grace).await });
+            let (executors, grace, scribe) = (self.executors.clone(), self.options.grace, Arc::clone(&self.scribe));
+            self.tasks.spawn(async move { run_job(&executors, claimed, stop, grace, &scribe).await });
         }
     }
 
@@ -269,6 +293,7 @@ impl Desk {
             self.running.stop(*id, StopReason::Cancelled);
         }
         self.sort_out_waiting(beat, sent_at);
+        self.left.retain(|(_, at)| *at >= sent_at);
         let known = self.known();
         // What the store does not count as ours any more was taken away; it must end without a trace.
         for (id, run) in self.running.lock().iter() {
@@ -300,11 +325,16 @@ impl Desk {
     fn known(&self) -> BTreeSet<JobId> {
         let waiting = self.waiting.iter().map(WaitingJob::id);
         let ended = self.ended.iter().map(|end| end.job_id);
-        self.running.lock().keys().copied().chain(waiting).chain(ended).collect()
+        let left = self.left.iter().map(|(id, _)| *id);
+        self.running.lock().keys().copied().chain(waiting).chain(ended).chain(left).collect()
     }
 
-    /// Gives jobs back that never started; says which went back.
-    pub async fn give_back(&mut self, jobs: Vec<JobId>) -> StoreResult<Vec<JobId>> {
+    /// Gives jobs back that never started; says how many went back.
+    pub async fn give_back(&self, jobs: Vec<JobId>) -> StoreResult<usize> {
+        Ok(self.take_back(jobs).await?.len())
+    }
+
+    async fn take_back(&self, jobs: Vec<JobId>) -> StoreResult<Vec<JobId>> {
         if jobs.is_empty() {
             return Ok(Vec::new());
         }
@@ -313,7 +343,7 @@ impl Desk {
 
     /// Gives back everything that was claimed ahead. What does not go back stays: the next heartbeat tells why.
     pub async fn give_back_waiting(&mut self) -> StoreResult<usize> {
-        let given = self.give_back(self.waiting.iter().map(WaitingJob::id).collect()).await?;
+        let given = self.take_back(self.waiting.iter().map(WaitingJob::id).collect()).await?;
         self.waiting.retain(|waiting| !given.contains(&waiting.id()));
         Ok(given.len())
     }

@@ -61,6 +61,12 @@ impl Tx<'_> {
         found.ok_or_else(|| not_found(id))
     }
 
+    /// A schedule of which a job is to be made: nobody deletes it before the job is there to be cancelled.
+    pub(crate) async fn schedule_to_use(&self, id: ScheduleId) -> Work<Schedule> {
+        self.rows("SELECT 1 FROM punctual_internal.schedules WHERE id = $1 FOR KEY SHARE", params![id.0]).await?;
+        self.schedule(id).await
+    }
+
     /// A schedule with its row and its state locked, read after both locks were there.
     pub(crate) async fn locked_schedule(&self, id: ScheduleId) -> Work<Option<Schedule>> {
         self.locked(id, "SELECT 1 FROM punctual_internal.schedules WHERE id = $1 FOR NO KEY UPDATE").await
@@ -202,9 +208,7 @@ impl Tx<'_> {
     pub(crate) async fn trigger_schedule(
         &mut self, id: ScheduleId, input: Option<&Json>, by: Option<&str>,
     ) -> Work<JobId> {
-        // Nobody deletes it before the job is there to be cancelled.
-        self.rows("SELECT 1 FROM punctual_internal.schedules WHERE id = $1 FOR KEY SHARE", params![id.0]).await?;
-        let schedule = self.schedule(id).await?;
+        let schedule = self.schedule_to_use(id).await?;
         let by = by.map(str::to_owned);
         let mut spec = NewJob::of_schedule(&schedule, Trigger::Manual, by, schedule.definition.serial);
         if let Some(input) = input {

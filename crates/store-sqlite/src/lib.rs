@@ -3,6 +3,8 @@
 //! The file is the only source of truth; nothing lives in memory only. Writes are durable when they are answered:
 //! WAL with `synchronous=FULL`, acknowledged after COMMIT. A second process may use the same file.
 
+mod access;
+mod chain;
 mod checks;
 mod claim;
 mod crew;
@@ -11,21 +13,30 @@ mod finish;
 mod fire;
 mod holds;
 mod jobs;
+mod join;
+mod keys;
+mod log;
 mod migrate;
+mod offers;
 mod queue;
 mod reader;
+mod readings;
+mod records;
 mod rows;
 mod schedules;
 pub mod sql;
+pub mod sql_target;
 mod store;
 mod tx;
 mod writer;
 
 use crate::error::store_error;
+use crate::log::Log;
 use crate::reader::Readers;
 use crate::tx::Tx;
 use crate::writer::Writer;
 use jiff::Timestamp;
+use punctual_core::access::Change;
 use punctual_core::id::IdSource;
 use punctual_core::invalid::Invalid;
 use punctual_core::store::{Clock, StoreError, StoreResult};
@@ -97,6 +108,8 @@ pub struct SqliteStore {
     readers: Readers,
     commits: Arc<Commits>,
     changed: watch::Sender<()>,
+    /// In whose name this handle changes things.
+    change: Option<Arc<Change>>,
 }
 
 /// What the database tells about its commits, just before each.
@@ -129,14 +142,16 @@ impl SqliteStore {
         let readers = (0..options.readers.max(1)).map(|_| reading_connection(path)).collect::<StoreResult<Vec<_>>>()?;
         let no_thread =
             |error: std::io::Error| StoreError::Unavailable(format!("a thread could not be started: {error}"));
+        let changed = watch::Sender::new(());
         Ok(Self {
             path: path.to_owned(),
             clock: options.clock,
             ids: Arc::new(Mutex::new(IdSource::from_random(options.ids.unwrap_or_else(|| Uuid::new_v4().as_u64_pair().0)))),
-            writer: Writer::start(writer).map_err(no_thread)?,
+            writer: Writer::start(writer, Log::of(path), changed.clone()).map_err(no_thread)?,
             readers: Readers::start(readers).map_err(no_thread)?,
             commits,
-            changed: watch::Sender::new(()),
+            changed,
+            change: None,
         })
     }
 
@@ -168,11 +183,15 @@ impl SqliteStore {
         T: Send + 'static,
         F: FnOnce(&mut Tx<'_>) -> StoreResult<T> + Send + 'static,
     {
-        let (clock, ids) = (Arc::clone(&self.clock), Arc::clone(&self.ids));
+        let (clock, ids, change) = (Arc::clone(&self.clock), Arc::clone(&self.ids), self.change.clone());
         self.writer
             .write(move |connection| {
                 let mut ids = ids.lock().unwrap_or_else(PoisonError::into_inner);
-                work(&mut Tx::new(connection, &mut ids, clock.now()))
+                let mut tx = Tx::new(connection, &mut ids, clock.now());
+                change.as_ref().map_or(Ok(()), |change| tx.refuse_repeated(change))?;
+                let done = work(&mut tx)?;
+                change.map_or(Ok(()), |change| tx.record(&change, &done))?;
+                Ok(done)
             })
             .await
     }

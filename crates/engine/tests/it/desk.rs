@@ -10,7 +10,7 @@ use punctual_core::target::Target;
 use punctual_engine::clock::Uptime;
 use punctual_engine::dispatch::{Desk, DeskOptions, RunningSet};
 use punctual_engine::lease::HeldLease;
-use punctual_engine::targets::task::Handler;
+use punctual_engine::targets::task::{Context, Handler, TaskError};
 use punctual_engine::work::Executors;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -33,11 +33,11 @@ impl Office {
         let world = World::new();
         let runs = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&runs);
-        let count = Handler::new(move |run: punctual_core::execute::RunContext| {
+        let count = Handler::new(move |run: Context, _: serde_json::Value| {
             counted.fetch_add(1, Ordering::SeqCst);
             async move {
                 run.stop.requested().await;
-                Ok(None)
+                Ok::<_, TaskError>(())
             }
         });
         let executors = Executors::default().with("task:wait", Arc::new(count));

@@ -104,7 +104,7 @@ pub fn told(drive: &Drive, verb: &str, said: &Said, history: &mut History) -> (S
         Said::Leave(_, result) => (outcome(result), false),
         Said::Beat(_, result) => (result.as_ref().map_or_else(|e| e.to_string(), |b| b.counter.to_string()), result.is_ok()),
         Said::NextDue(Ok(due)) => (format!("{due:?}"), true),
-        Said::Other => (String::new(), true),
+        Said::Other | Said::Offers(Ok(_)) => (String::new(), true),
         said => (refusal(said), false),
     };
     (format!("{verb}: {what}"), plain)
@@ -124,6 +124,7 @@ fn refusal(said: &Said) -> String {
         Said::Promote(result) => outcome(result),
         Said::Reconcile(result) => outcome(result),
         Said::NextDue(result) => outcome(result),
+        Said::Offers(result) => outcome(result),
         Said::Register(_) | Said::Beat(..) | Said::Leave(..) | Said::Other => String::new(),
     }
 }

@@ -4,6 +4,7 @@ use super::proxy::Said;
 use crate::model::{self, Whereabouts};
 use crate::property::drive::{Agreement, Drive, agree};
 use punctual_core::id::JobId;
+use punctual_core::offers::OffersSettled;
 use punctual_core::run::Outcome;
 use punctual_core::store::{
     ClaimRequest, ClaimedJob, FinishResult, FinishedRun, Heartbeat, Lease, LostNode, Recovered, StoreError,
@@ -31,6 +32,8 @@ impl Drive {
             Said::Reconcile(result) => {
                 agree("impossible plans", answered(result)?.replanned, self.model.reconcile())
             }
+            // Every node offers what every schedule needs.
+            Said::Offers(result) => agree("marked schedules", answered(result)?, OffersSettled::default()),
             Said::Other => Ok(()),
         }
     }

@@ -1,12 +1,14 @@
 //! The store as a simulated node sees it: every verb is a letter, and the simulation is the post.
 
+mod outside;
+
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
-use punctual_core::checks::{Checks, Finding};
 use punctual_core::id::{JobId, NodeId, ReservationId, ScheduleId};
 use punctual_core::job::{Artifact, JobView, NewJob};
 use punctual_core::json::Json;
 use punctual_core::name::Name;
+use punctual_core::offers::OffersSettled;
 use punctual_core::order::{Move, Place};
 use punctual_core::schedule::{Schedule, ScheduleDefinition};
 use punctual_core::slot::SlotRow;
@@ -67,6 +69,8 @@ pub enum Said {
     Promote(StoreResult<usize>),
     /// A node looked through the plans.
     Reconcile(StoreResult<Reconciled>),
+    /// A node compared what schedules need with what nodes offer.
+    Offers(StoreResult<OffersSettled>),
     /// Something that changes nothing, or that no node does by itself.
     Other,
 }
@@ -223,13 +227,6 @@ impl Changes for Listener {
 fn answer<T: Send + 'static>(tell: oneshot::Sender<StoreResult<T>>, result: StoreResult<T>) -> Answer {
     // A node that has died meanwhile hears nothing.
     Box::new(move || drop(tell.send(result)))
-}
-
-#[async_trait]
-impl Checks for ProxyStore {
-    async fn run_checks(&self, limit: usize) -> StoreResult<Vec<Finding>> {
-        self.ask("run_checks", move |store| async move { store.run_checks(limit).await }).await
-    }
 }
 
 /// Makes the store of owned arguments; what was said is told by the expression at a verb's end, in which `result` is the
