@@ -112,12 +112,14 @@ pub async fn run_until(
 ) -> StoreResult<()> {
     let uptime = Uptime::start();
     loop {
-        let registered = tokio::select! {
+        let lease = tokio::select! {
             biased;
-            () = &mut signals.gently => return Ok(()),
-            registered = register(&*store, &executors, &options) => registered?,
+            () = &mut signals.gently => {
+                on_event(NodeEvent::Left);
+                return Ok(());
+            }
+            registered = register(&*store, &executors, &options, uptime) => registered?,
         };
-        let lease = HeldLease::new(registered, options.lease, uptime.now());
         let declared = declare(&*store, &options).await?;
         let mut life = Life::start(Arc::clone(&store), lease, &executors, &options, declared, uptime);
         on_event(NodeEvent::Ready);
@@ -128,23 +130,31 @@ pub async fn run_until(
                 on_event(NodeEvent::Left);
                 return Ok(());
             }
-            End::Fenced => on_event(NodeEvent::Fenced),
+            End::Fenced => {
+                on_event(NodeEvent::Fenced);
+                // It was on its way out, and there is nothing left to wait for.
+                if life.is_draining() {
+                    on_event(NodeEvent::Left);
+                    return Ok(());
+                }
+            }
         }
     }
 }
 
 /// Takes a lease, and waits for a store that is out of reach.
 async fn register(
-    store: &dyn Store, executors: &Executors, options: &NodeOptions,
-) -> StoreResult<punctual_core::store::Lease> {
+    store: &dyn Store, executors: &Executors, options: &NodeOptions, uptime: Uptime,
+) -> StoreResult<HeldLease> {
     loop {
+        let asked_at = uptime.now();
         let node = NewNode { name: options.name.clone(), offers: executors.job_types() };
         match store.register_node(node).await {
             Err(error @ (StoreError::Unavailable(_) | StoreError::Full(_))) => {
                 tracing::warn!("failed to come to work: {error}");
                 sleep(SETBACK).await;
             }
-            result => return result,
+            result => return Ok(HeldLease::new(result?, options.lease, asked_at)),
         }
     }
 }
@@ -197,7 +207,7 @@ impl Life {
         let (say, fallbacks) = mpsc::unbounded_channel();
         let draining = watch::Sender::new(false);
         let mut loops = tokio::task::JoinSet::new();
-        loops.spawn(keep_lease(Arc::clone(&store), lease, running.clone(), options.heartbeat, uptime, tell));
+        loops.spawn(keep_lease(Arc::clone(&store), lease.clone(), running.clone(), options.heartbeat, uptime, tell));
         let firing = FireOptions {
             node: Some(lease.lease.node_id),
             sweep: options.sweep,
@@ -213,7 +223,8 @@ impl Life {
         let (needs, every) = (Arc::clone(&store), options.sweep);
         loops.spawn(async move { offers::run(&*needs, every).await });
         loops.spawn(watch_others(Arc::clone(&store), options.clone(), uptime));
-        let desk = Desk::new(Arc::clone(&store), lease.lease, executors.clone(), options.desk.clone(), uptime, running);
+        let desk =
+            Desk::new(Arc::clone(&store), lease.clone(), executors.clone(), options.desk.clone(), uptime, running);
         let (changes, options) = (store.changes(), options.clone());
         Self { desk, loops, beats, fallbacks, changes, options, draining, lease, uptime, store }
     }
@@ -260,6 +271,10 @@ impl Life {
             }
             Some(Beat::Lost) | None => Err(End::Fenced),
         }
+    }
+
+    fn is_draining(&self) -> bool {
+        *self.draining.borrow()
     }
 
     async fn fenced(&mut self) -> End {
@@ -318,21 +333,27 @@ impl Life {
 /// Renews the lease on a task of its own, so that no amount of work delays it. When it cannot be renewed in time,
 /// everything is stopped from here, whatever the desk is waiting for.
 async fn keep_lease(
-    store: Arc<dyn Store>, mut lease: HeldLease, running: RunningSet, every: Duration, uptime: Uptime,
+    store: Arc<dyn Store>, lease: HeldLease, running: RunningSet, every: Duration, uptime: Uptime,
     tell: mpsc::Sender<Beat>,
 ) {
     let mut ticks = interval(every);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
-        ticks.tick().await;
-        let (sent_at, held) = (uptime.now(), lease);
+        let next_beat = async {
+            ticks.tick().await;
+            let sent_at = uptime.now();
+            lease.renew(&*store, sent_at).await.map(|beat| (beat, sent_at))
+        };
         let beat = tokio::select! {
-            beat = lease.renew(&*store, sent_at) => beat,
-            () = until_over(held, uptime) => Err(StoreError::LostLease),
+            biased;
+            beat = next_beat => beat,
+            () = until_over(&lease, uptime) => Err(StoreError::LostLease),
         };
         let over = match beat {
             // A desk that is busy hears the next one; the renewal must not wait for it.
-            Ok(beat) => matches!(tell.try_send(Beat::Answer { beat, sent_at }), Err(TrySendError::Closed(_))),
+            Ok((beat, sent_at)) => {
+                matches!(tell.try_send(Beat::Answer { beat, sent_at }), Err(TrySendError::Closed(_)))
+            }
             Err(error) if HeldLease::is_over(&error) => true,
             Err(error) => {
                 tracing::warn!("failed to renew the lease: {error}");
@@ -348,10 +369,10 @@ async fn keep_lease(
     }
 }
 
-/// Ends when a lease does not hold any more, for a renewal that hangs.
-async fn until_over(lease: HeldLease, uptime: Uptime) {
+/// Ends when a lease does not hold any more, for a renewal that hangs and for the time between two that failed.
+async fn until_over(lease: &HeldLease, uptime: Uptime) {
     while lease.holds(uptime.now()) {
-        sleep(SETBACK).await;
+        sleep(lease.left(uptime.now())).await;
     }
 }
 

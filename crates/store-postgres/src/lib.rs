@@ -61,6 +61,8 @@ use uuid::Uuid;
 pub struct PostgresOptions {
     /// Where time comes from: the database's own clock unless a test turns its own.
     pub clock: Option<Arc<dyn Clock>>,
+    /// Where the random part of new ids begins to count; a random number, unless a simulation must see the same again.
+    pub ids: Option<u64>,
     /// The most connections, those for heartbeats and wake-ups apart.
     pub pool_size: usize,
     /// An address that leads to the database itself and not to a pooler, for heartbeats and wake-ups.
@@ -71,7 +73,13 @@ pub struct PostgresOptions {
 
 impl Default for PostgresOptions {
     fn default() -> Self {
-        Self { clock: None, pool_size: 8, direct_url: None, partition_span: SignedDuration::from_hours(7 * 24) }
+        Self {
+            clock: None,
+            ids: None,
+            pool_size: 8,
+            direct_url: None,
+            partition_span: SignedDuration::from_hours(7 * 24),
+        }
     }
 }
 
@@ -155,7 +163,7 @@ impl PostgresStore {
             pulse,
             direct,
             clock: options.clock,
-            ids: Mutex::new(IdSource::from_random(Uuid::new_v4().as_u64_pair().0)),
+            ids: Mutex::new(IdSource::from_random(options.ids.unwrap_or_else(|| Uuid::new_v4().as_u64_pair().0))),
             partition_span: options.partition_span,
             partitions_until: AtomicI64::new(i64::MIN),
             making_partitions: AtomicBool::new(false),

@@ -68,11 +68,13 @@ pub struct SqliteOptions {
     pub clock: Arc<dyn Clock>,
     /// How many queries may run beside the writer.
     pub readers: usize,
+    /// Where the random part of new ids begins to count; a random number, unless a simulation must see the same again.
+    pub ids: Option<u64>,
 }
 
 impl Default for SqliteOptions {
     fn default() -> Self {
-        Self { clock: Arc::new(HostClock), readers: 2 }
+        Self { clock: Arc::new(HostClock), readers: 2, ids: None }
     }
 }
 
@@ -150,7 +152,9 @@ impl SqliteStore {
         Ok(Self {
             path: path.to_owned(),
             clock: options.clock,
-            ids: Arc::new(Mutex::new(IdSource::from_random(Uuid::new_v4().as_u64_pair().0))),
+            ids: Arc::new(Mutex::new(IdSource::from_random(
+                options.ids.unwrap_or_else(|| Uuid::new_v4().as_u64_pair().0),
+            ))),
             writer: Writer::start(writer, Log::of(path), [changed.clone(), plans.clone()]).map_err(no_thread)?,
             readers: Readers::start(readers).map_err(no_thread)?,
             commits,

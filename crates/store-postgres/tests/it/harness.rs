@@ -63,8 +63,8 @@ struct Data {
 
 #[async_trait]
 impl Backing for Data {
-    async fn open(&self, clock: Arc<dyn Clock>) -> Arc<dyn Store> {
-        let store = PostgresStore::connect(&self.database.url(), options(clock)).await;
+    async fn open(&self, clock: Arc<dyn Clock>, ids: Option<u64>) -> Arc<dyn Store> {
+        let store = PostgresStore::connect(&self.database.url(), PostgresOptions { ids, ..options(clock) }).await;
         Arc::new(store.expect("the database can be opened"))
     }
 }

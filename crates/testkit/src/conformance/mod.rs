@@ -146,6 +146,7 @@ macro_rules! for_each_conformance_case {
                 b04_all_makes_up_for_the_latest_ones_up_to_its_limit,
                 b04_all_with_a_window_leaves_out_what_is_older,
                 b04_much_to_make_up_for_is_spread_over_passes_and_none_is_lost,
+                a05_a_year_of_every_second_is_decided_in_bounded_memory_and_work,
             }
             overlap {
                 a21_every_policy_fires_when_nothing_is_alive,
