@@ -175,11 +175,8 @@ impl Store for PostgresStore {
     }
 
     async fn recover_lost_nodes(&self, lost: Vec<LostNode>) -> StoreResult<Recovered> {
-        in_transaction!(
-            &self.shared,
-            |done| (*done != Recovered::default()).then_some(Wake::Plans),
-            |tx| tx.recover(&lost)
-        )
+        in_transaction!(&self.shared, |done| (*done != Recovered::default()).then_some(Wake::Plans), |tx| tx
+            .recover(&lost))
     }
 
     async fn set_queue_paused(&self, queue: &str, paused: bool) -> StoreResult<()> {
