@@ -155,3 +155,35 @@ fn c13_too_short_a_span_is_refused() {
         assert_eq!(refusal(refused).field, "partition_span");
     });
 }
+
+#[test]
+fn c13_a_partition_keeps_failed_runs_and_the_latest_of_a_schedule() {
+    block_on(async {
+        let own = hourly_partitions().await;
+        let schedule = own.store.create_schedule(minutely("kept")).await.unwrap();
+        let lease = own.store.register_node(node("a")).await.unwrap();
+        let mut fired = Vec::new();
+        for _ in 0..4 {
+            own.clock.advance(mins(1));
+            fired.extend(own.store.fire_due(None, ALL).await.unwrap().jobs);
+        }
+        let spec = NewJob { retry: no_retry(), ..job() };
+        let others = own.store.enqueue_jobs(vec![spec.clone(), spec]).await.unwrap();
+        own.store.claim_jobs_if_leased(claim_request(lease, ALL)).await.unwrap();
+        let mut ends: Vec<_> = fired.iter().map(|id| done(*id)).collect();
+        ends.extend([broken(others[0]), done(others[1])]);
+        own.store.finish_runs_if_leased(lease, ends).await.unwrap();
+        own.clock.advance(SignedDuration::from_hours(5));
+        let mark = own.clock.now() - HOUR;
+        let retention = Retention { failed_before: Timestamp::MIN, keep_last: 2, ..Retention::before(mark, 100) };
+        assert!(partitions_before(&own, mark).await > 0);
+        assert_eq!(own.store.prune_history(retention).await.unwrap().jobs, 3);
+        assert_eq!(partitions_before(&own, mark).await, 0, "the old partitions are gone");
+        assert_eq!(own.number("SELECT count(*) FROM punctual_internal.jobs_kept").await, 3);
+        let kept: Vec<JobId> =
+            own.store.schedule_jobs(schedule.id, None, ALL).await.unwrap().iter().map(|view| view.job.id).collect();
+        assert_eq!(kept, [fired[3], fired[2]]);
+        assert_eq!(state(&own, others[0]).await, Some(JobState::Failed));
+        assert_eq!(state(&own, others[1]).await, None);
+    });
+}

@@ -133,6 +133,7 @@ const FILL: &str = "
     INSERT INTO punctual_internal.slots (schedule_id, slot_at, through, count, decided_at, late_ms, schedule_version,
                                          decision, reason)
       SELECT busy, at, at, 1, at, 0, 1, 'skipped', 'paused' FROM n;
+    INSERT INTO punctual_internal.outbox (id, created_at, kind, payload) SELECT id, at, 'node_lost', '{}' FROM n;
     INSERT INTO punctual_internal.run_logs (job_id, sequence, lines)
       SELECT id, s, '[]' FROM n CROSS JOIN generate_series(1, 3) AS s;
     INSERT INTO punctual_internal.run_progress (job_id, told_at, percent, note) SELECT id, at, 1, '' FROM n;
