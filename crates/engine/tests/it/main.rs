@@ -3,9 +3,11 @@
 mod command;
 mod faulty;
 mod fire;
+mod memory;
 mod http;
 mod node;
 mod offers;
+mod retain;
 mod strays;
 mod task;
 
