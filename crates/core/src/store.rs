@@ -390,14 +390,7 @@ pub struct Retention {
 impl Retention {
     /// Forgets everything that ended before an instant.
     pub fn before(at: Timestamp, limit: usize) -> Self {
-        Self {
-            runs_before: at,
-            failed_before: at,
-            keep_last: 0,
-            slots_before: at,
-            limit,
-            from: PruneFrom::default(),
-        }
+        Self { runs_before: at, failed_before: at, keep_last: 0, slots_before: at, limit, from: PruneFrom::default() }
     }
 
     /// The later of the two horizons of runs: nothing that ended after it is looked at.

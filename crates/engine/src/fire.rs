@@ -237,9 +237,9 @@ fn report_fallback(fallback: Fallback) {
             "the schedules cannot be read or written; those that were due soon are fired from memory, each slot once"
         ),
         Fallback::Ended => tracing::warn!("the schedules are back; the store fires them again"),
-        Fallback::GaveUp => tracing::error!(
-            "the schedules have been out of reach for too long; nothing is fired from memory any more"
-        ),
+        Fallback::GaveUp => {
+            tracing::error!("the schedules have been out of reach for too long; nothing is fired from memory any more")
+        }
     }
 }
 

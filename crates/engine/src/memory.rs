@@ -112,7 +112,8 @@ impl Memory {
     pub fn stale_in(&self, now: Duration, changed: bool) -> Option<Duration> {
         let old_enough = if changed { SOON.min(self.options.refresh) } else { self.options.refresh };
         let age = |seen: Duration| now.saturating_sub(seen);
-        (self.mode == Mode::Store).then(|| self.seen_at.map_or(Duration::ZERO, |seen| old_enough.saturating_sub(age(seen))))
+        (self.mode == Mode::Store)
+            .then(|| self.seen_at.map_or(Duration::ZERO, |seen| old_enough.saturating_sub(age(seen))))
     }
 
     /// Reads the schedules again. What is not there any more, or is paused by now, is forgotten.

@@ -1,8 +1,8 @@
 //! One node: its lease, its desk, and the loops beside them, from the first heartbeat to a clean leave.
 
 use crate::clock::Uptime;
-use crate::dispatch::{Desk, DeskOptions, RunningSet};
 use crate::declare::declare_once;
+use crate::dispatch::{Desk, DeskOptions, RunningSet};
 use crate::fire::{self, FireOptions, FirePass, FireWatch};
 use crate::lease::HeldLease;
 use crate::memory::{Fallback, MemoryOptions};

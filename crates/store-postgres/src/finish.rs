@@ -70,9 +70,7 @@ async fn try_close_completed(shared: &Shared, lease: Lease, runs: &[FinishedRun]
 }
 
 /// Two round trips: out of `running`, and everything that follows with the COMMIT.
-async fn try_finish(
-    shared: &Shared, lease: Lease, runs: &[FinishedRun], suspicious: bool,
-) -> Work<Vec<FinishResult>> {
+async fn try_finish(shared: &Shared, lease: Lease, runs: &[FinishedRun], suspicious: bool) -> Work<Vec<FinishResult>> {
     if runs.is_empty() {
         return Ok(Vec::new());
     }
@@ -278,7 +276,9 @@ impl Tx<'_> {
 
     /// The jobs of those runs after which something may follow, or whose end is told. Nobody wants that of what was
     /// cancelled or deleted.
-    async fn jobs_of_failures(&self, runs: &[FinishedRun], taken: &HashMap<JobId, TakenRun>) -> Work<HashMap<JobId, Job>> {
+    async fn jobs_of_failures(
+        &self, runs: &[FinishedRun], taken: &HashMap<JobId, TakenRun>,
+    ) -> Work<HashMap<JobId, Job>> {
         let ids: Vec<Uuid> = runs
             .iter()
             .filter(|run| is_of_interest(run) && taken.get(&run.job_id).is_some_and(|taken| !taken.cancel_requested))

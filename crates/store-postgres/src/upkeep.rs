@@ -41,11 +41,8 @@ impl Upkeep for PostgresStore {
     async fn fire_remembered(
         &self, node: Option<NodeId>, schedules: Vec<Schedule>, plans: Plans,
     ) -> StoreResult<FiredFromMemory> {
-        in_transaction!(
-            &self.shared,
-            |done| (!done.fired.jobs.is_empty()).then_some(Wake::Told),
-            |tx| tx.fire_remembered(node, &schedules, plans)
-        )
+        in_transaction!(&self.shared, |done| (!done.fired.jobs.is_empty()).then_some(Wake::Told), |tx| tx
+            .fire_remembered(node, &schedules, plans))
     }
 
     async fn take_notices_if_leased(&self, lease: Lease, limit: usize) -> StoreResult<Vec<Notice>> {

@@ -60,7 +60,9 @@ impl Tx<'_> {
     }
 
     /// What a run means for its schedule; a success after a failure that was told is told as well.
-    pub(crate) fn record_result(&mut self, id: ScheduleId, job: JobId, outcome: Outcome, told: bool) -> StoreResult<()> {
+    pub(crate) fn record_result(
+        &mut self, id: ScheduleId, job: JobId, outcome: Outcome, told: bool,
+    ) -> StoreResult<()> {
         let params = params![id.as_bytes(), self.now_us(), outcome.as_str(), told];
         let ended = self.one(sql::record_result, params, |row| Columns::of(row).optional_time())?.flatten();
         match ended {

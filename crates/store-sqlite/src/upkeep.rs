@@ -146,7 +146,8 @@ impl Tx<'_> {
                 // What is wrong with one alone must not hold up the others.
                 Err(StoreError::Internal(problem)) if plans == Plans::LeaveAlone => {
                     done.fired.problems += 1;
-                    done.schedules.push(schedule.moved_on(&Firing { slots: Vec::new(), next: Next::Problem(problem) }, self.now));
+                    done.schedules
+                        .push(schedule.moved_on(&Firing { slots: Vec::new(), next: Next::Problem(problem) }, self.now));
                 }
                 Err(error) => return Err(error),
             }

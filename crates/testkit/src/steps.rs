@@ -12,7 +12,7 @@ use punctual_core::run::ErrorCode;
 use punctual_core::schedule::{Schedule, ScheduleDefinition};
 use punctual_core::slot::{Decision, Reason, SlotRow};
 use punctual_core::store::{
-    Clock, ClaimRequest, FinishResult, FinishedRun, Fired, Lease, LostNode, NewNode, QueuedJob, Recovered, ScheduleKey,
+    ClaimRequest, Clock, FinishResult, FinishedRun, Fired, Lease, LostNode, NewNode, QueuedJob, Recovered, ScheduleKey,
     StoreError, StoreResult,
 };
 use punctual_core::target::Target;

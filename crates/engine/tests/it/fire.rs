@@ -154,16 +154,25 @@ async fn a08_reconciling_looks_at_every_plan_and_mends_only_what_is_impossible()
     for n in 0..450 {
         forced.push(world.minutely(&format!("s{n}"), Missed::ONCE).await);
     }
-    assert_eq!(reconcile_once(&world.store).await.unwrap(), ReconcilePass { looked_at: 451, ..ReconcilePass::default() });
+    assert_eq!(
+        reconcile_once(&world.store).await.unwrap(),
+        ReconcilePass { looked_at: 451, ..ReconcilePass::default() }
+    );
     let connection = rusqlite::Connection::open(world.store.path()).unwrap();
     // Years ahead, so that firing would never find them due.
     let force = "UPDATE punctual_schedule_state SET next_slot_at = next_slot_at + 100000000000000,
                  next_run_at = next_run_at + 100000000000000 WHERE schedule_id <> ?1";
     connection.execute(force, [sound.id.as_bytes()]).unwrap();
-    assert_eq!(reconcile_once(&world.store).await.unwrap(), ReconcilePass { looked_at: 451, replanned: 450, ..ReconcilePass::default() });
+    assert_eq!(
+        reconcile_once(&world.store).await.unwrap(),
+        ReconcilePass { looked_at: 451, replanned: 450, ..ReconcilePass::default() }
+    );
     let mended = world.store.schedule(&forced[0].id.into()).await.unwrap().unwrap();
     assert_eq!(mended.state.next_run_at, forced[0].state.next_run_at);
-    assert_eq!(reconcile_once(&world.store).await.unwrap(), ReconcilePass { looked_at: 451, ..ReconcilePass::default() });
+    assert_eq!(
+        reconcile_once(&world.store).await.unwrap(),
+        ReconcilePass { looked_at: 451, ..ReconcilePass::default() }
+    );
 }
 
 /// A busy queue must not make the node ask again and again what is due.

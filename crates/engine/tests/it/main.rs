@@ -3,8 +3,8 @@
 mod command;
 mod faulty;
 mod fire;
-mod memory;
 mod http;
+mod memory;
 mod node;
 mod offers;
 mod retain;

@@ -87,12 +87,14 @@ async fn delayed(world: &World) -> punctual_core::job::NewJob {
 async fn d08_what_cannot_be_fired_from_the_store_does_not_hold_up_delayed_jobs() {
     let world = World::new();
     world.minutely("stuck", Missed::ONCE).await;
-    world.store.enqueue_jobs(vec![punctual_core::job::NewJob {
-        run_at: Some(world.store.now().await.unwrap() + MINUTE),
-        ..delayed(&world).await
-    }])
-    .await
-    .unwrap();
+    world
+        .store
+        .enqueue_jobs(vec![punctual_core::job::NewJob {
+            run_at: Some(world.store.now().await.unwrap() + MINUTE),
+            ..delayed(&world).await
+        }])
+        .await
+        .unwrap();
     world.break_plans(true);
     world.clock.pass(MINUTE);
     assert!(punctual_engine::fire::fire_once(&world.store, None, 10).await.is_err());

@@ -53,7 +53,10 @@ async fn c13_a_pass_forgets_by_age_outcome_and_count_in_small_steps() {
         world.work_off(lease, &[]).await;
     }
     world.store.pause_schedule(schedule.id, None, None).await.unwrap();
-    assert_eq!(retain_once(&world.store, &Keep::default()).await.unwrap(), RetainPass { steps: 1, ..RetainPass::default() });
+    assert_eq!(
+        retain_once(&world.store, &Keep::default()).await.unwrap(),
+        RetainPass { steps: 1, ..RetainPass::default() }
+    );
     world.clock.pass(DAY * 31);
     let pass = retain_once(&world.store, &Keep::default()).await.unwrap();
     assert_eq!((pass.jobs, pass.slots), (1100 + 10, 0), "the failed ones and the last twenty of the schedule stay");

@@ -47,9 +47,8 @@ impl DataFolder {
     /// Takes the folder for one server. A lock tells whether another one has it, because a file of a process that was
     /// killed stays behind and a lock does not.
     pub(crate) fn serve(&self, database: &str) -> Result<Serving, Stop> {
-        let failed = |what: &Path, error: &std::io::Error| {
-            Stop::failure(format!("cannot write {}: {error}", what.display()))
-        };
+        let failed =
+            |what: &Path, error: &std::io::Error| Stop::failure(format!("cannot write {}: {error}", what.display()));
         let (lock_path, path) = (self.0.join("serve.lock"), self.0.join("serve.json"));
         let lock = private(&lock_path, false).map_err(|error| failed(&lock_path, &error))?;
         match lock.try_lock() {

@@ -65,11 +65,9 @@ impl RunningNode {
         let options = NodeOptions { name: name.to_owned(), memory, ..NodeOptions::default() };
         let (stop, stopped) = oneshot::channel::<()>();
         let (say, events) = mpsc::unbounded_channel();
-        let signals = Signals {
-            gently: Box::pin(async { drop(stopped.await) }),
-            now: Box::pin(std::future::pending()),
-        };
-        let executors = Executors::default().with("command", Arc::new(CommandExecutor));
+        let signals =
+            Signals { gently: Box::pin(async { drop(stopped.await) }), now: Box::pin(std::future::pending()) };
+        let executors = Executors::default().with("command", Arc::new(CommandExecutor::default()));
         let store = Arc::clone(&world.store);
         let task = tokio::spawn(async move {
             let on_event = move |event| drop(say.send(event));

@@ -265,7 +265,10 @@ fn a04_the_ledger_takes_no_slot_at_or_below_the_watermark() {
         own.clock.set(first);
         assert_eq!(own.store.fire_due(None, 10).await.unwrap().jobs.len(), 1);
         let client = own.database.connect().await;
-        client.batch_execute("UPDATE punctual_internal.retention SET before = 'infinity', pruning = true").await.unwrap();
+        client
+            .batch_execute("UPDATE punctual_internal.retention SET before = 'infinity', pruning = true")
+            .await
+            .unwrap();
         assert_eq!(client.execute("DELETE FROM punctual_internal.slots", &[]).await.unwrap(), 1);
         assert_eq!(decide(&client, schedule.id.0, first - mins(1)).await, 0);
         assert_eq!(decide(&client, schedule.id.0, first).await, 0);

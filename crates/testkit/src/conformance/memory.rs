@@ -61,7 +61,10 @@ pub async fn d07_declared_schedules_are_created_edited_and_left_alone(world: &mu
     let edited = declare(world, both("30 * * * *")).await;
     assert_eq!((&edited.created, &edited.updated), (&Vec::new(), &vec![named("two")]));
     assert_eq!(edited.schedules[1].id, first.schedules[1].id);
-    assert_eq!((edited.schedules[1].version, edited.schedules[1].state.next_slot_at), (2, Some(clock_time("00:30:00"))));
+    assert_eq!(
+        (edited.schedules[1].version, edited.schedules[1].state.next_slot_at),
+        (2, Some(clock_time("00:30:00")))
+    );
     assert_eq!(world.count("SELECT COUNT(*) FROM {schedules}").await, 2);
 }
 
