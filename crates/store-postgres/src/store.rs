@@ -214,7 +214,9 @@ impl Store for PostgresStore {
 impl PostgresStore {
     async fn make_jobs(&self, jobs: &[NewJob]) -> StoreResult<Vec<JobId>> {
         if jobs.iter().any(|job| job.job_key.is_some()) {
-            return in_transaction!(&self.shared, Told | tx | tx.enqueue_with_keys(jobs));
+            let delayed = jobs.iter().any(|job| job.run_at.is_some());
+            let wake = if delayed { Wake::Plans } else { Wake::Work };
+            return in_transaction!(&self.shared, |_| Some(wake), |tx| tx.enqueue_with_keys(jobs));
         }
         if jobs.iter().all(|job| job.serial_key.is_none()) && self.shared.change().is_none() {
             return queue::enqueue_plain(&self.shared, jobs).await;

@@ -22,7 +22,7 @@ async fn input(world: &World, id: JobId) -> String {
 
 pub async fn c18_a_job_keeps_its_key_and_the_mode_of_it(world: &mut World) {
     for mode in JobKeyMode::ALL {
-        let spec = keyed(mode.as_str(), *mode, "1");
+        let spec = NewJob { owner: Some("ada".to_owned()), ..keyed(mode.as_str(), *mode, "1") };
         let id = world.enqueue(spec.clone()).await;
         world.reopen().await;
         assert_eq!(world.job(id).await.job.spec, spec);
