@@ -1,6 +1,7 @@
-//! What a developer and CI run: `cargo xtask deps | test | tidy | bench | sim | mutants`.
+//! What a developer and CI run: `cargo xtask deps | test | tidy | bench | sim | chaos | mutants`.
 
 mod bench;
+mod chaos;
 mod cmd;
 mod deps;
 mod junit;
@@ -33,6 +34,8 @@ enum Task {
     Bench(bench::Args),
     /// Run the model-based property tests with a seed and many more cases
     Sim(sim::Args),
+    /// Kill workers in the middle of each of their steps, many more times than the suite
+    Chaos(chaos::Args),
     /// Check that the suite catches every bug kept in mutants/
     Mutants(mutants::Args),
 }
@@ -44,6 +47,7 @@ fn main() -> ExitCode {
         Task::Tidy(args) => tidy::run(&args),
         Task::Bench(args) => bench::run(&args),
         Task::Sim(args) => sim::run(&args),
+        Task::Chaos(args) => chaos::run(&args),
         Task::Mutants(args) => mutants::run(&args),
     };
     // Without the backtrace that `?` from main would print: these are messages for people.

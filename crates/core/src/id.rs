@@ -18,6 +18,25 @@ macro_rules! ids {
                 Self(time_ordered(now, randomness))
             }
 
+            /// Larger than every identity that was made up to the millisecond of an instant.
+            pub fn behind(at: Timestamp) -> Self {
+                let millis = time_ordered(at, [0; 8]).as_u128() >> 80;
+                Self(Uuid::from_u128((millis + 1) << 80))
+            }
+
+            /// An id before which nothing lies that was made at an instant or later, and behind which nothing that was
+            /// made earlier.
+            pub fn first_of(at: Timestamp) -> Self {
+                let mut bytes = *time_ordered(at, [0; 8]).as_bytes();
+                bytes[8..].fill(0);
+                Self(Uuid::from_bytes(bytes))
+            }
+
+            /// When it was made, to the microsecond, if it was made by a store.
+            pub fn made_at(&self) -> Timestamp {
+                made_at(&self.0)
+            }
+
             /// The sixteen bytes in which stores keep it.
             pub fn as_bytes(&self) -> &[u8; 16] {
                 self.0.as_bytes()
@@ -73,6 +92,12 @@ ids! {
     GrantId,
     /// A hold of a queue.
     ReservationId,
+    /// News in the outbox.
+    NoticeId,
+    /// An API token.
+    TokenId,
+    /// A row of the audit log.
+    AuditId,
 }
 
 impl LeaseId {
@@ -118,6 +143,13 @@ fn time_ordered(now: Timestamp, randomness: [u8; 8]) -> Uuid {
     Uuid::from_bytes(bytes)
 }
 
+fn made_at(id: &Uuid) -> Timestamp {
+    let number = id.as_u128();
+    let millis = i64::try_from(number >> 80).unwrap_or(0);
+    let within = i64::try_from((number >> 64) & 0xfff).unwrap_or(0) / 4;
+    Timestamp::from_microsecond(millis.saturating_mul(1000).saturating_add(within)).unwrap_or(Timestamp::UNIX_EPOCH)
+}
+
 /// A slot's name: the schedule and the instant. Two jobs with one slot key cannot exist (A04).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SlotKey {
@@ -146,11 +178,23 @@ mod tests {
     }
 
     #[test]
+    fn c05_an_instant_divides_ids_by_when_they_were_made() {
+        let instant = Timestamp::from_microsecond(1_700_000_000_000_500).unwrap();
+        let within = JobId::at(Timestamp::from_microsecond(1_700_000_000_000_999).unwrap(), [255; 8]);
+        let later = JobId::at(Timestamp::from_microsecond(1_700_000_000_001_000).unwrap(), [0; 8]);
+        assert!(within < JobId::behind(instant) && JobId::behind(instant) < later);
+    }
+
+    #[test]
     fn c05_ids_sort_by_the_microsecond_they_were_made_at() {
         let at = |micros| JobId::at(Timestamp::from_microsecond(micros).unwrap(), [255; 8]);
         let later = JobId::at(Timestamp::from_microsecond(1_700_000_000_000_001).unwrap(), [0; 8]);
         assert!(at(1_700_000_000_000_000) < later);
         assert!(at(1_699_999_999_999_999) < at(1_700_000_000_000_000));
         assert_eq!(later.0.get_version_num(), 7);
+        assert_eq!(later.made_at().as_microsecond(), 1_700_000_000_000_001);
+        assert!(
+            JobId::first_of(later.made_at()) < later && at(1_700_000_000_000_000) < JobId::first_of(later.made_at())
+        );
     }
 }

@@ -43,6 +43,16 @@ words! {
     }
 }
 
+words! {
+    /// Who fires a schedule (D07).
+    pub enum FiredFrom as "place to fire from" {
+        /// Any node, from the plan in the store.
+        Store = "store",
+        /// The processes that declare it, from their memory; the ledger is the same.
+        Memory = "memory",
+    }
+}
+
 /// What happens to slots that passed while nobody could fire them.
 ///
 /// A due slot is missed when it is later than the window or when a later slot is due as well. The on-time slot
@@ -172,6 +182,13 @@ pub struct ScheduleDefinition {
     pub source: Source,
 }
 
+#[expect(clippy::derivable_impls, reason = "words! declares the enum, and takes no attribute on a variant")]
+impl Default for FiredFrom {
+    fn default() -> Self {
+        Self::Store
+    }
+}
+
 impl ScheduleDefinition {
     /// A definition with the usual policies.
     pub fn new(name: Name, timing: TimingSpec, target: Target) -> Self {
@@ -297,10 +314,21 @@ pub struct ScheduleState {
     pub fired_through: Option<Timestamp>,
     /// Since when it has no further slots.
     pub exhausted_at: Option<Timestamp>,
-    /// Why it cannot be fired, in words (E02).
+    /// Why it cannot be fired, in words (E02, E06).
     pub problem: Option<String>,
+    /// Since when no live node offers its target; its slots wait meanwhile (E06).
+    pub no_executor_since: Option<Timestamp>,
     /// Since when it is paused, by whom and why.
     pub pause: Option<Pause>,
+    /// Who fires it; what is fired from memory is never due in the store.
+    pub fired_from: FiredFrom,
+}
+
+impl ScheduleState {
+    /// Whether the store itself fires it.
+    pub fn is_fired_by_store(&self) -> bool {
+        self.enabled && self.fired_from == FiredFrom::Store
+    }
 }
 
 /// A pause: since when, who and why.

@@ -4,15 +4,23 @@
 //! `commit`, so that neither SQLite's single writer nor PostgreSQL's pool leaks into the engine. The verbs stand in
 //! the order of a job's life. Both stores answer every one alike: the conformance suite in `testkit` is the proof.
 
+use crate::access::Access;
+use crate::chain::Chains;
+use crate::checks::Checks;
+use crate::closing::Again;
 use crate::id::{ClaimId, JobId, LeaseId, NodeId, ReservationId, ScheduleId, TemplateId};
 use crate::invalid::Invalid;
 use crate::job::{Artifact, Job, JobState, JobView, NewJob, Run};
 use crate::json::Json;
 use crate::name::{self, Name};
+use crate::offers::Offers;
 use crate::order::{Move, Place};
+use crate::readings::Readings;
+use crate::records::RunRecords;
 use crate::run::{ErrorCode, Outcome};
 use crate::schedule::{Schedule, ScheduleDefinition};
 use crate::slot::SlotRow;
+use crate::upkeep::Upkeep;
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
 
@@ -73,6 +81,9 @@ pub enum StoreError {
         /// Until when.
         expires_at: Timestamp,
     },
+    /// A request with this idempotency key has been carried out: its answer is stored.
+    #[error("a request with this idempotency key has been carried out already")]
+    Repeated,
     /// The database could not take the write just now; nothing was changed, and trying again is right.
     #[error("the store is busy or out of reach: {0}; try again")]
     Unavailable(String),
@@ -149,6 +160,8 @@ pub struct Reconciled {
     pub looked_at: usize,
     /// Plans that were made anew.
     pub replanned: usize,
+    /// Schedules whose last decided slot lies far ahead of the clock: they fire nothing until then.
+    pub stuck_ahead: usize,
     /// Where to go on; `None` when all were seen.
     pub next: Option<ScheduleId>,
 }
@@ -246,6 +259,10 @@ pub struct FinishedRun {
     pub output: Option<Json>,
     /// Where its log is.
     pub log_ref: Option<String>,
+    /// How it wants to go on.
+    pub again: Again,
+    /// What it used up: processor time, memory, and what else its target counts.
+    pub usage: Option<Json>,
 }
 
 impl FinishedRun {
@@ -259,12 +276,24 @@ impl FinishedRun {
             exit_code: None,
             output: None,
             log_ref: None,
+            again: Again::ByPolicy,
+            usage: None,
         }
     }
 
     /// A run that did not.
     pub fn failed(job_id: JobId, code: ErrorCode, error: impl Into<String>) -> Self {
         Self { outcome: Outcome::Failed, error_code: Some(code), error: Some(error.into()), ..Self::completed(job_id) }
+    }
+
+    /// A run that was not ready: a new job of the same chain takes its place later, and nothing is charged.
+    pub fn snoozed(job_id: JobId, wait: SignedDuration, why: impl Into<String>) -> Self {
+        Self {
+            outcome: Outcome::Skipped,
+            error: Some(why.into()),
+            again: Again::Snooze(wait),
+            ..Self::completed(job_id)
+        }
     }
 }
 
@@ -278,6 +307,8 @@ pub enum FinishResult {
     },
     /// The lease does not hold for this job any more; nothing was written.
     LostLease,
+    /// The run had ended already, although this node still held it: its record stands, and the claim is gone.
+    AlreadyClosed,
 }
 
 /// What became of a job that somebody wants to stop.
@@ -339,15 +370,42 @@ pub struct Template {
     pub created_at: Timestamp,
 }
 
-/// How old history must be to be forgotten.
+/// What may be forgotten. Each rule keeps something: what no rule keeps goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retention {
     /// Runs that ended before this, with their jobs, logs and artifacts.
     pub runs_before: Timestamp,
-    /// Ledger rows of slots before this; never above a schedule's `fired_through`.
+    /// The same for runs that failed, which are often wanted longer.
+    pub failed_before: Timestamp,
+    /// The latest so many jobs of each schedule stay, however old they are.
+    pub keep_last: u32,
+    /// Ledger rows of slots before this, and notices; never above a schedule's `fired_through`.
     pub slots_before: Timestamp,
-    /// At most this many of each, so that one call stays short.
+    /// How many of each are looked at, so that one call stays short.
     pub limit: usize,
+    /// Where to go on.
+    pub from: PruneFrom,
+}
+
+impl Retention {
+    /// Forgets everything that ended before an instant.
+    pub fn before(at: Timestamp, limit: usize) -> Self {
+        Self { runs_before: at, failed_before: at, keep_last: 0, slots_before: at, limit, from: PruneFrom::default() }
+    }
+
+    /// The later of the two horizons of runs: nothing that ended after it is looked at.
+    pub fn runs_horizon(&self) -> Timestamp {
+        self.runs_before.max(self.failed_before)
+    }
+}
+
+/// How far a pass through history has come; what stays is not looked at again by its next step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PruneFrom {
+    /// Runs up to this one have been looked at.
+    pub job: Option<JobId>,
+    /// The ledger of schedules before this one has been looked at, and this one's as far as it may go.
+    pub schedule: Option<ScheduleId>,
 }
 
 /// What was forgotten.
@@ -357,6 +415,10 @@ pub struct Pruned {
     pub jobs: usize,
     /// Ledger rows.
     pub slots: usize,
+    /// Notices.
+    pub notices: usize,
+    /// Where the next step goes on; `None` when all was looked at.
+    pub next: Option<PruneFrom>,
 }
 
 /// One queued job, for listings.
@@ -380,7 +442,7 @@ pub trait Changes: Send {
 
 /// A durable store: the only source of truth.
 #[async_trait]
-pub trait Store: Send + Sync {
+pub trait Store: Access + Chains + Checks + Offers + Readings + RunRecords + Upkeep + Send + Sync {
     /// The store's own time, which decides what is due.
     async fn now(&self) -> StoreResult<Timestamp>;
 
@@ -434,12 +496,14 @@ pub trait Store: Send + Sync {
     /// that cannot be understood gets a problem and does not hold up the others.
     async fn fire_due(&self, node: Option<NodeId>, limit: usize) -> StoreResult<Fired>;
 
-    /// Looks through the schedules, a page at a time, for plans that are null or impossible, and makes them anew.
+    /// Looks through the schedules, a page at a time, for plans that are null or impossible, and makes them anew. A
+    /// schedule that was fired under a clock far ahead of the present one gets a problem.
     async fn reconcile_schedules(&self, after: Option<ScheduleId>, limit: usize) -> StoreResult<Reconciled>;
 
     // --- jobs ------------------------------------------------------------------------------------------------------
 
-    /// Makes jobs, all or none, in the order given.
+    /// Makes jobs, all or none, in the order given. A job with a key may replace one that waits, or give way to the one
+    /// that is there, whose id is the answer then (see [`crate::job_key`]).
     async fn enqueue_jobs(&self, jobs: Vec<NewJob>) -> StoreResult<Vec<JobId>>;
 
     /// Moves delayed jobs whose time has come into their queues, earliest first; says how many.

@@ -11,31 +11,33 @@ WITH clock AS MATERIALIZED (
   SELECT at, punctual_internal.id_prefix(at) AS prefix FROM (SELECT coalesce($1, now())) AS t (at)
 ), kinds AS MATERIALIZED (
   SELECT w.n, l.id AS lane_id, w.priority, w.retry::json, w.timeout_us, w.template_id, w.grant_id, w.trigger,
-         w.trigger_detail, w.tags::json
+         w.trigger_detail, w.tags::json, w.owner
   FROM unnest($18::text[], $19::text[], $20::integer[], $21::text[], $22::bigint[], $23::uuid[], $24::uuid[],
-              $25::text[], $26::text[], $27::text[])
+              $25::text[], $26::text[], $27::text[], $30::text[])
     WITH ORDINALITY
-    AS w (queue, job_type, priority, retry, timeout_us, template_id, grant_id, trigger, trigger_detail, tags, n)
+    AS w (queue, job_type, priority, retry, timeout_us, template_id, grant_id, trigger, trigger_detail, tags,
+          owner, n)
   LEFT JOIN punctual_internal.lanes AS l ON l.queue = w.queue AND l.job_type = w.job_type
 ), wanted AS MATERIALIZED (
   SELECT (clock.prefix || w.tail)::uuid AS id, clock.at AS made_at, coalesce(w.kind, 1) AS kind_n, w.*
   FROM clock
   CROSS JOIN unnest(
     $3::text[], $4::integer[], $5::text[], $6::text[], $7::uuid[], $8::timestamptz[], $9::timestamptz[], $10::text[],
-    $11::text[], $12::uuid[], $13::uuid[], $14::timestamptz[], $15::integer[], $16::integer[], $17::integer[])
+    $11::text[], $12::uuid[], $13::uuid[], $14::timestamptz[], $15::integer[], $16::integer[], $17::integer[],
+    $28::text[], $29::text[])
     WITH ORDINALITY
     AS w (tail, kind, target, input, schedule_id, slot_at, run_at, serial_key, trace_context, retry_of, root_job_id,
-          chain_began_at, attempt, failures, interruptions, n)
+          chain_began_at, attempt, failures, interruptions, job_key, job_key_mode, n)
   WHERE NOT EXISTS (SELECT 1 FROM kinds WHERE lane_id IS NULL)
 ), made AS (
   INSERT INTO punctual_internal.jobs (
     id, created_at, lane_id, priority, target, input, run_at, serial_key, tags, retry, timeout_us, template_id, grant_id,
     trigger, trigger_detail, trace_context, schedule_id, slot_at, retry_of, root_job_id, chain_began_at, attempt,
-    failures, interruptions)
+    failures, interruptions, job_key, job_key_mode, owner)
   SELECT w.id, w.made_at, k.lane_id, k.priority, w.target::json, w.input::json, w.run_at, w.serial_key, k.tags, k.retry,
          k.timeout_us, k.template_id, k.grant_id, k.trigger, k.trigger_detail, w.trace_context, w.schedule_id,
          w.slot_at, w.retry_of, w.root_job_id, w.chain_began_at, coalesce(w.attempt, 1), coalesce(w.failures, 0),
-         coalesce(w.interruptions, 0)
+         coalesce(w.interruptions, 0), w.job_key, w.job_key_mode, k.owner
   FROM wanted AS w JOIN kinds AS k ON k.n = w.kind_n
 ), queued AS (
   INSERT INTO punctual_internal.queue (job_id, lane_id, priority, ready, position, created_at, queued_at, serial_key,

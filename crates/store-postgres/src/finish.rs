@@ -4,6 +4,7 @@ use crate::Shared;
 use crate::error::Work;
 use crate::jobs::{Closing, closing_params, serial_keys, settling};
 use crate::making::{Making, trimmed};
+use crate::outbox::notice_params;
 use crate::params::params;
 use crate::rows::{self, Columns, Unreadable};
 use crate::session::{Answer, Session, Step};
@@ -11,12 +12,13 @@ use crate::sql;
 use crate::tx::{Patience, Tx, commit_failure};
 use crate::wake::Wake;
 use jiff::Timestamp;
-use punctual_core::closing::{Retry, error_code, retry_after, storable_text};
-use punctual_core::id::{JobId, ScheduleId};
+use punctual_core::closing::{Again, EndFacts, Retry, is_of_interest, judge_end, storable_text};
+use punctual_core::id::{JobId, NoticeId, ScheduleId};
 use punctual_core::job::{Artifact, Job};
 use punctual_core::json::Json;
 use punctual_core::run::{ErrorCode, Outcome};
-use punctual_core::store::{FinishResult, FinishedRun, Lease, StoreError, StoreResult};
+use punctual_core::store::{FinishResult, FinishedRun, Lease, StoreResult};
+use punctual_core::upkeep::{News, Notice};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::SystemTime;
 use tokio_postgres::Row;
@@ -25,8 +27,11 @@ use uuid::Uuid;
 /// Closes a batch of runs, all or none; a conflict with somebody else is tried again.
 pub(crate) async fn finish_runs(shared: &Shared, lease: Lease, runs: &[FinishedRun]) -> StoreResult<Vec<FinishResult>> {
     let mut patience = Patience::default();
+    let mut suspicious = false;
     loop {
-        match try_finish(shared, lease, runs).await {
+        match try_finish(shared, lease, runs, suspicious).await {
+            // One of them has a run already, as a restored backup may hold it. Nobody pays for that look otherwise.
+            Err(failure) if failure.is_unique_violation() && !suspicious => suspicious = true,
             Err(failure) if patience.allows(&failure).await => {}
             finished => return Ok(finished?),
         }
@@ -36,8 +41,12 @@ pub(crate) async fn finish_runs(shared: &Shared, lease: Lease, runs: &[FinishedR
 /// One statement and one round trip for what most ends are: all completed, and nothing follows from them. Nothing when
 /// they are not all like that.
 async fn try_close_completed(shared: &Shared, lease: Lease, runs: &[FinishedRun]) -> Work<Option<Vec<FinishResult>>> {
-    let is_plain =
-        |run: &FinishedRun| run.outcome == Outcome::Completed && run.error_code.is_none() && run.error.is_none();
+    let is_plain = |run: &FinishedRun| {
+        run.outcome == Outcome::Completed
+            && run.error_code.is_none()
+            && run.error.is_none()
+            && run.again == Again::ByPolicy
+    };
     if !runs.iter().all(is_plain) {
         return Ok(None);
     }
@@ -49,6 +58,7 @@ async fn try_close_completed(shared: &Shared, lease: Lease, runs: &[FinishedRun]
         trimmed(runs.iter().map(|run| run.exit_code)),
         trimmed(runs.iter().map(|run| run.output.as_ref().map(Json::as_str))),
         trimmed(runs.iter().map(|run| run.log_ref.as_deref().map(storable_text))),
+        trimmed(runs.iter().map(|run| run.usage.as_ref().map(Json::as_str))),
     ];
     let rows = shared.session().await?.rows(sql::close_completed, &params).await.map_err(commit_failure)?;
     let closed: HashSet<JobId> = rows::collect(&rows, |row| Columns::of(row).id())?.into_iter().collect();
@@ -60,18 +70,19 @@ async fn try_close_completed(shared: &Shared, lease: Lease, runs: &[FinishedRun]
 }
 
 /// Two round trips: out of `running`, and everything that follows with the COMMIT.
-async fn try_finish(shared: &Shared, lease: Lease, runs: &[FinishedRun]) -> Work<Vec<FinishResult>> {
+async fn try_finish(shared: &Shared, lease: Lease, runs: &[FinishedRun], suspicious: bool) -> Work<Vec<FinishResult>> {
     if runs.is_empty() {
         return Ok(Vec::new());
     }
     if let Some(results) = try_close_completed(shared, lease, runs).await? {
+        shared.ended.send_replace(());
         return Ok(results);
     }
     let ids: Vec<Uuid> = runs.iter().map(|run| run.job_id.0).collect();
     let (mut tx, mut answers) = Tx::begin_with(shared, taking(ids, lease)).await?;
     let taken = answers.pop().map(Answer::rows).unwrap_or_default();
     let judged = match rows::collect(&taken, taken_run) {
-        Ok(taken) => tx.judge_ends(lease, runs, taken.into_iter().collect()).await,
+        Ok(taken) => tx.judge_ends(lease, runs, taken.into_iter().collect(), suspicious).await,
         Err(error) => Err(error.into()),
     };
     let ends = match judged {
@@ -82,8 +93,10 @@ async fn try_finish(shared: &Shared, lease: Lease, runs: &[FinishedRun]) -> Work
     let wakes = ends.wakes();
     steps.extend(wakes.then_some(Wake::Work).and_then(Wake::step));
     tx.pipeline_and_commit(steps).await?;
+    shared.ended.send_replace(());
     if wakes {
         shared.ring();
+        shared.ring_plans();
     }
     Ok(ends.results)
 }
@@ -125,6 +138,7 @@ pub(crate) struct Ends<'a> {
     pub(crate) results: Vec<FinishResult>,
     closings: Vec<Closing<'a>>,
     tallies: BTreeMap<ScheduleId, Tally>,
+    notices: Vec<Notice>,
     keys: BTreeSet<String>,
 }
 
@@ -134,6 +148,13 @@ struct Tally {
     last: Outcome,
     succeeded: bool,
     failures: i64,
+    /// Whether a failure is told that came after the last success.
+    failing: bool,
+    /// Whether one is told that came before it.
+    hurt: bool,
+    /// The notice that is written if the success ends a failure, and the job that succeeded.
+    notice: NoticeId,
+    job: JobId,
 }
 
 impl Ends<'_> {
@@ -150,8 +171,15 @@ impl Ends<'_> {
                 self.tallies.values().map(|tally| tally.last.as_str()).collect::<Vec<_>>(),
                 self.tallies.values().map(|tally| tally.succeeded).collect::<Vec<_>>(),
                 self.tallies.values().map(|tally| tally.failures).collect::<Vec<_>>(),
+                self.tallies.values().map(|tally| tally.failing).collect::<Vec<_>>(),
+                self.tallies.values().map(|tally| tally.hurt).collect::<Vec<_>>(),
+                self.tallies.values().map(|tally| tally.notice.0).collect::<Vec<_>>(),
+                self.tallies.values().map(|tally| tally.job.0).collect::<Vec<_>>(),
             ];
             steps.push(Step::Count(sql::record_results, params));
+        }
+        if !self.notices.is_empty() {
+            steps.push(Step::Count(sql::insert_notices, notice_params(&self.notices, now)));
         }
         if !self.keys.is_empty() {
             steps.extend(settling(&self.keys));
@@ -164,12 +192,26 @@ impl Ends<'_> {
         !self.keys.is_empty() || self.results.iter().any(|it| matches!(it, FinishResult::Closed { retry: Some(_) }))
     }
 
-    fn count(&mut self, schedule: ScheduleId, outcome: Outcome) {
-        let tally = self.tallies.entry(schedule).or_insert(Tally { last: outcome, succeeded: false, failures: 0 });
+    fn count(&mut self, schedule: ScheduleId, job: JobId, outcome: Outcome, told: bool, notice: NoticeId) {
+        let tally = self.tallies.entry(schedule).or_insert(Tally {
+            last: outcome,
+            succeeded: false,
+            failures: 0,
+            failing: false,
+            hurt: false,
+            notice,
+            job,
+        });
         tally.last = outcome;
         match outcome {
-            Outcome::Completed => (tally.succeeded, tally.failures) = (true, 0),
-            Outcome::Failed => tally.failures += 1,
+            Outcome::Completed => {
+                (tally.hurt, tally.failing) = (tally.hurt || tally.failing, false);
+                (tally.succeeded, tally.failures, tally.job) = (true, 0, job);
+            }
+            Outcome::Failed => {
+                tally.failures += 1;
+                tally.failing |= told;
+            }
             Outcome::Skipped | Outcome::Cancelled => {}
         }
     }
@@ -179,9 +221,10 @@ impl Tx<'_> {
     /// Judges each end by itself, and makes the retries. What was not taken has lost its lease; what was reported
     /// twice counts once.
     pub(crate) async fn judge_ends<'a>(
-        &self, lease: Lease, runs: &'a [FinishedRun], mut taken: HashMap<JobId, TakenRun>,
+        &self, lease: Lease, runs: &'a [FinishedRun], mut taken: HashMap<JobId, TakenRun>, suspicious: bool,
     ) -> Work<Ends<'a>> {
-        let mut retries = self.retries(runs, &taken).await?;
+        let ended = if suspicious { self.ended_already(runs).await? } else { HashSet::new() };
+        let jobs = self.jobs_of_failures(runs, &taken).await?;
         let mut ends = Ends::default();
         let mut wanted = Vec::new();
         for run in runs {
@@ -189,52 +232,65 @@ impl Tx<'_> {
                 ends.results.push(FinishResult::LostLease);
                 continue;
             };
-            let retry = retries.remove(&run.job_id);
+            ends.keys.extend(taken.serial_key);
+            if ended.contains(&run.job_id) {
+                ends.results.push(FinishResult::AlreadyClosed);
+                continue;
+            }
+            let chance = u64::from_be_bytes(self.id_bits()).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            let job = jobs.get(&run.job_id);
+            let end = judge_end(run, EndFacts { job, cancel_code: taken.cancel_code, now: self.now, chance });
+            let news = job.and_then(|job| News::of_end(job, &end));
             ends.closings.push(Closing {
                 job_id: run.job_id,
                 schedule_id: taken.schedule_id,
                 node_id: Some(lease.node_id),
                 started_at: Some(taken.started_at),
-                outcome: run.outcome,
-                error_code: error_code(run, taken.cancel_code),
-                error: run.error.as_deref(),
+                outcome: end.outcome,
+                error_code: end.error_code,
+                error: end.error,
                 exit_code: run.exit_code,
                 output: run.output.as_ref().map(Json::as_str),
                 log_ref: run.log_ref.as_deref(),
-                is_final: retry.is_none(),
+                usage: run.usage.as_ref().map(Json::as_str),
+                is_final: end.retry.is_none(),
             });
             if let Some(schedule) = taken.schedule_id {
-                ends.count(schedule, run.outcome);
+                ends.count(schedule, run.job_id, end.outcome, news.is_some(), self.notice_id());
             }
-            ends.keys.extend(taken.serial_key);
-            wanted.extend(retry.map(|retry| (ends.results.len(), retry)));
+            ends.notices.extend(news.map(|news| self.notice(news)));
+            wanted.extend(end.retry.map(|retry| (ends.results.len(), retry)));
             ends.results.push(FinishResult::Closed { retry: None });
         }
         self.make_retries(wanted, &mut ends).await?;
         Ok(ends)
     }
 
-    /// The retries of what failed, by each job's own policy. Nobody wants one of what was cancelled or deleted.
-    async fn retries(&self, runs: &[FinishedRun], taken: &HashMap<JobId, TakenRun>) -> Work<HashMap<JobId, Retry>> {
-        let failed: HashMap<JobId, ErrorCode> = runs
+    /// Which of the runs have ended already, although their claims stand.
+    async fn ended_already(&self, runs: &[FinishedRun]) -> Work<HashSet<JobId>> {
+        let ids: Vec<Uuid> = runs.iter().map(|run| run.job_id.0).collect();
+        let find = "SELECT job_id FROM punctual_internal.runs WHERE job_id = ANY ($1)";
+        let found: Vec<JobId> = self.all(find, params![ids], |row| Columns::of(row).id()).await?;
+        Ok(found.into_iter().collect())
+    }
+
+    /// The jobs of those runs after which something may follow, or whose end is told. Nobody wants that of what was
+    /// cancelled or deleted.
+    async fn jobs_of_failures(
+        &self, runs: &[FinishedRun], taken: &HashMap<JobId, TakenRun>,
+    ) -> Work<HashMap<JobId, Job>> {
+        let ids: Vec<Uuid> = runs
             .iter()
-            .filter(|run| run.outcome == Outcome::Failed)
-            .filter_map(|run| Some((run, taken.get(&run.job_id)?)))
-            .filter(|(_, taken)| !taken.cancel_requested)
-            .filter_map(|(run, taken)| Some((run.job_id, error_code(run, taken.cancel_code)?)))
+            .filter(|run| is_of_interest(run) && taken.get(&run.job_id).is_some_and(|taken| !taken.cancel_requested))
+            .map(|run| run.job_id.0)
             .collect();
-        if failed.is_empty() {
+        if ids.is_empty() {
             return Ok(HashMap::new());
         }
-        let ids: Vec<Uuid> = failed.keys().map(|id| id.0).collect();
         let jobs: Vec<Job> = self.all(sql::jobs_by_id, params![ids], rows::job).await?;
         let deleted = self.deleted_schedules(&jobs).await?;
-        let wanted = jobs.iter().filter(|job| job.schedule_id.is_none_or(|id| !deleted.contains(&id)));
-        let retried = wanted.filter_map(|job| {
-            let chance = u64::from_be_bytes(self.id_bits()).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-            Some((job.id, retry_after(job, *failed.get(&job.id)?, self.now, chance)?))
-        });
-        Ok(retried.collect())
+        let wanted = jobs.into_iter().filter(|job| job.schedule_id.is_none_or(|id| !deleted.contains(&id)));
+        Ok(wanted.map(|job| (job.id, job)).collect())
     }
 
     /// Which of the jobs' schedules are deleted. Nobody deletes the others before this transaction is done: whoever
@@ -279,10 +335,7 @@ impl Tx<'_> {
 
     pub(crate) async fn add_artifacts(&mut self, lease: Lease, job: JobId, artifacts: &[Artifact]) -> Work<()> {
         // Locked, so that two reports of one run number their artifacts one after the other.
-        let mine =
-            "SELECT 1 FROM punctual_internal.running WHERE job_id = $1 AND node_id = $2 AND lease_id = $3 FOR UPDATE";
-        let held = self.one(mine, params![job.0, lease.node_id.0, lease.lease_id.0], rows::value::<i32>).await?;
-        held.ok_or(StoreError::LostLease)?;
+        self.hold_run(lease, job).await?;
         let insert = "INSERT INTO punctual_internal.artifacts (job_id, number, name, location, size_bytes, sha256)
                       SELECT $1, w.n + coalesce((SELECT max(number) FROM punctual_internal.artifacts WHERE job_id = $1), 0),
                              w.name, w.location, w.size_bytes, w.sha256

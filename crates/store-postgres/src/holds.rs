@@ -91,8 +91,11 @@ fn check_queue(queue: &str) -> StoreResult<()> {
     Ok(name::check(queue).map_err(|e| Invalid { field: "queue".into(), ..e })?)
 }
 
-fn reservation(row: &Row) -> Result<Reservation, Unreadable> {
-    let mut c = Columns::of(row);
+pub(crate) fn reservation(row: &Row) -> Result<Reservation, Unreadable> {
+    reservation_columns(&mut Columns::of(row))
+}
+
+pub(crate) fn reservation_columns(c: &mut Columns<'_>) -> Result<Reservation, Unreadable> {
     Ok(Reservation { id: c.id()?, queue: c.next()?, holder: c.next()?, reserved_at: c.time()?, expires_at: c.time()? })
 }
 
@@ -106,14 +109,10 @@ pub(crate) async fn read_reservation(shared: &Shared, session: &Session, queue: 
 pub(crate) async fn read_template(session: &Session, name: &str) -> Work<Option<Template>> {
     let sql = "SELECT id, name, job::text, created_at FROM punctual_internal.templates WHERE name = $1";
     let rows = session.rows(sql, &params![name]).await?;
-    let mut found = rows::collect(&rows, |row| {
-        let mut c = Columns::of(row);
-        Ok(Template {
-            id: c.id()?,
-            name: Name::new(c.next::<String>()?)?,
-            job: c.document("job")?,
-            created_at: c.time()?,
-        })
-    })?;
-    Ok(found.pop())
+    Ok(rows::collect(&rows, template)?.pop())
+}
+
+pub(crate) fn template(row: &Row) -> Result<Template, Unreadable> {
+    let mut c = Columns::of(row);
+    Ok(Template { id: c.id()?, name: Name::new(c.next::<String>()?)?, job: c.document("job")?, created_at: c.time()? })
 }

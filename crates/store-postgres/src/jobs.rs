@@ -40,10 +40,11 @@ pub(crate) struct Closing<'a> {
     pub(crate) started_at: Option<Timestamp>,
     pub(crate) outcome: Outcome,
     pub(crate) error_code: Option<ErrorCode>,
-    pub(crate) error: Option<&'a str>,
+    pub(crate) error: Option<String>,
     pub(crate) exit_code: Option<i32>,
     pub(crate) output: Option<&'a str>,
     pub(crate) log_ref: Option<&'a str>,
+    pub(crate) usage: Option<&'a str>,
     pub(crate) is_final: bool,
 }
 
@@ -61,6 +62,7 @@ impl Closing<'_> {
             exit_code: None,
             output: None,
             log_ref: None,
+            usage: None,
             is_final: true,
         }
     }
@@ -181,11 +183,12 @@ pub(crate) fn closing_params<'a>(ended: &'a [Closing<'a>], now: SystemTime) -> P
         ended.iter().map(|run| run.started_at.map(time)).collect::<Vec<_>>(),
         ended.iter().map(|run| run.outcome.as_str()).collect::<Vec<_>>(),
         ended.iter().map(|run| run.error_code.map(ErrorCode::as_str)).collect::<Vec<_>>(),
-        ended.iter().map(|run| run.error.map(storable_text)).collect::<Vec<_>>(),
+        ended.iter().map(|run| run.error.as_deref().map(storable_text)).collect::<Vec<_>>(),
         ended.iter().map(|run| run.exit_code).collect::<Vec<_>>(),
         ended.iter().map(|run| run.output).collect::<Vec<_>>(),
         ended.iter().map(|run| run.log_ref.map(storable_text)).collect::<Vec<_>>(),
         ended.iter().map(|run| run.is_final).collect::<Vec<_>>(),
+        ended.iter().map(|run| run.usage).collect::<Vec<_>>(),
     ]
 }
 
@@ -208,12 +211,17 @@ pub(crate) async fn read_view(session: &Session, id: JobId) -> Work<Option<JobVi
     Ok(found.transpose().map_err(nowhere)?)
 }
 
+/// Jobs that a statement finds, each with where it is.
+pub(crate) async fn read_views(session: &Session, sql: &str, params: Params<'_>) -> Work<Vec<JobView>> {
+    let found = rows::collect(&session.rows(sql, &params).await?, view)?;
+    Ok(found.into_iter().map(|view| view.map_err(nowhere)).collect::<StoreResult<_>>()?)
+}
+
 /// A page of the jobs of one schedule.
 pub(crate) async fn read_schedule_jobs(
     session: &Session, id: ScheduleId, before: Option<JobId>, limit: usize,
 ) -> Work<Vec<JobView>> {
     let before = before.map_or(Uuid::max(), |id| id.0);
     let params = params![id.0, before, crate::params::limit(limit)];
-    let found = rows::collect(&session.rows(sql::schedule_jobs_page, &params).await?, view)?;
-    Ok(found.into_iter().map(|view| view.map_err(nowhere)).collect::<StoreResult<_>>()?)
+    read_views(session, sql::schedule_jobs_page, params).await
 }

@@ -4,7 +4,9 @@
 //! together travels in one round trip; rows that another node is busy with are passed over, never waited for, where
 //! that is possible. The same conformance suite runs on this store and on SQLite's.
 
+mod access;
 mod address;
+mod checks;
 mod claim;
 mod error;
 mod finish;
@@ -12,21 +14,29 @@ mod fire;
 mod firing;
 mod holds;
 mod jobs;
+pub mod join;
+mod keys;
 mod making;
 mod migrate;
 mod moves;
+mod offers;
+mod outbox;
 mod params;
 mod pool;
 mod prune;
 mod queue;
+mod readings;
+mod records;
 mod recover;
 mod rows;
 mod schedules;
 mod session;
 pub mod sql;
+pub mod sql_target;
 mod store;
 mod tls;
 mod tx;
+mod upkeep;
 mod wake;
 
 use crate::address::Address;
@@ -35,6 +45,7 @@ use crate::params::params;
 use crate::pool::Link;
 use crate::session::Session;
 use jiff::{SignedDuration, Timestamp};
+use punctual_core::access::Change;
 use punctual_core::id::IdSource;
 use punctual_core::invalid::Invalid;
 use punctual_core::store::{Clock, StoreError, StoreResult};
@@ -79,7 +90,28 @@ impl Default for PostgresOptions {
 /// ```
 #[derive(Debug, Clone)]
 pub struct PostgresStore {
+    shared: Handle,
+}
+
+/// What all handles share, and in whose name this one changes things.
+#[derive(Debug, Clone)]
+pub(crate) struct Handle {
     shared: Arc<Shared>,
+    change: Option<Arc<Change>>,
+}
+
+impl Handle {
+    /// In whose name things are changed through this handle.
+    pub(crate) fn change(&self) -> Option<&Change> {
+        self.change.as_deref()
+    }
+}
+
+impl std::ops::Deref for Handle {
+    type Target = Shared;
+    fn deref(&self) -> &Shared {
+        &self.shared
+    }
 }
 
 /// What all handles of one store share.
@@ -97,6 +129,10 @@ pub(crate) struct Shared {
     making_partitions: AtomicBool,
     /// Rings when there may be new work or a new plan.
     changed: watch::Sender<()>,
+    /// Rings when something may be due earlier than before.
+    plans: watch::Sender<()>,
+    /// Rings when a run has been closed here.
+    ended: watch::Sender<()>,
     listener: OnceLock<AbortHandle>,
     itself: Weak<Shared>,
 }
@@ -124,6 +160,8 @@ impl PostgresStore {
             partitions_until: AtomicI64::new(i64::MIN),
             making_partitions: AtomicBool::new(false),
             changed: watch::Sender::new(()),
+            plans: watch::Sender::new(()),
+            ended: watch::Sender::new(()),
             listener: OnceLock::new(),
             itself: itself.clone(),
         });
@@ -133,7 +171,7 @@ impl PostgresStore {
         if let Err(error) = shared.make_partitions(shared.turned_time()).await {
             tracing::warn!(%error, "failed to make partitions; the default ones take the rows");
         }
-        Ok(Self { shared })
+        Ok(Self { shared: Handle { shared, change: None } })
     }
 
     /// Makes the roles `punctual_admin`, `punctual_worker`, `punctual_client` and `punctual_reader`, and gives each the
@@ -173,6 +211,17 @@ impl Shared {
     /// Wakes whoever waits in this process.
     pub(crate) fn ring(&self) {
         self.changed.send_replace(());
+    }
+
+    /// Wakes whoever fires in this process.
+    pub(crate) fn ring_plans(&self) {
+        self.plans.send_replace(());
+    }
+
+    /// Wakes both.
+    pub(crate) fn ring_all(&self) {
+        self.ring();
+        self.ring_plans();
     }
 
     /// Makes partitions before they are needed. What comes too late is caught by the DEFAULT partitions.

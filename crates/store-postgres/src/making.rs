@@ -79,6 +79,7 @@ impl Kind<'_> {
             && own.trigger == spec.trigger
             && own.trigger_detail == spec.trigger_detail
             && own.tags == spec.tags
+            && own.owner == spec.owner
     }
 }
 
@@ -114,8 +115,9 @@ pub(crate) fn making<'a>(
 ) -> Work<(&'static str, Params<'a>)> {
     let (kinds, kind_of) = kinds(jobs);
     let is_plain = |job: &Making<'_>| {
-        let origin = job.origin;
-        job.spec.run_at.is_none() && origin.schedule_id.is_none() && origin.slot_at.is_none() && origin.chain.is_none()
+        let (spec, origin) = (job.spec, job.origin);
+        let is_first = origin.schedule_id.is_none() && origin.slot_at.is_none() && origin.chain.is_none();
+        is_first && spec.run_at.is_none() && spec.job_key.is_none()
     };
     match kinds.as_slice() {
         [kind] if place && jobs.iter().all(is_plain) => Ok((sql::make_jobs_alike, alike_params(jobs, kind, now)?)),
@@ -142,6 +144,7 @@ fn alike_params<'a>(jobs: &[Making<'a>], kind: &Kind<'a>, now: Option<SystemTime
         spec.grant_id.map(|id| id.0),
         spec.trigger.as_str(),
         spec.trigger_detail.as_deref(),
+        spec.owner.as_deref(),
     ])
 }
 
@@ -178,6 +181,9 @@ fn any_params<'a>(
         kinds.iter().map(|kind| kind.spec.trigger.as_str()).collect::<Vec<_>>(),
         kinds.iter().map(|kind| kind.spec.trigger_detail.as_deref()).collect::<Vec<_>>(),
         kinds.iter().map(Kind::tags).collect::<Work<Vec<_>>>()?,
+        trimmed(jobs.iter().map(|job| job.spec.job_key.as_ref().map(|key| key.key.as_str()))),
+        trimmed(jobs.iter().map(|job| job.spec.job_key.as_ref().map(|key| key.mode.as_str()))),
+        kinds.iter().map(|kind| kind.spec.owner.as_deref()).collect::<Vec<_>>(),
     ])
 }
 

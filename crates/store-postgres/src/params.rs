@@ -66,6 +66,7 @@ scalars! {
     i64 => INT8, INT8_ARRAY;
     &str => TEXT, TEXT_ARRAY;
     String => TEXT, TEXT_ARRAY;
+    &[u8] => BYTEA, BYTEA_ARRAY;
     Uuid => UUID, UUID_ARRAY;
     SystemTime => TIMESTAMPTZ, TIMESTAMPTZ_ARRAY;
 }

@@ -173,6 +173,7 @@ impl Tx<'_> {
             let adopt = "UPDATE punctual_internal.retries SET job_id = $3 WHERE retry_of = $1 AND job_id = $2";
             self.execute(adopt, params![link.0, old.id.0, new.0]).await?;
         }
+        self.hand_key_on(old, new).await?;
         Ok(new)
     }
 

@@ -56,9 +56,15 @@ impl Tx<'_> {
         Ok(())
     }
 
-    async fn schedule(&self, id: ScheduleId) -> Work<Schedule> {
+    pub(crate) async fn schedule(&self, id: ScheduleId) -> Work<Schedule> {
         let found = self.one(sql::schedule_by_id, params![id.0], rows::schedule).await?;
         found.ok_or_else(|| not_found(id))
+    }
+
+    /// A schedule of which a job is to be made: nobody deletes it before the job is there to be cancelled.
+    pub(crate) async fn schedule_to_use(&self, id: ScheduleId) -> Work<Schedule> {
+        self.rows("SELECT 1 FROM punctual_internal.schedules WHERE id = $1 FOR KEY SHARE", params![id.0]).await?;
+        self.schedule(id).await
     }
 
     /// A schedule with its row and its state locked, read after both locks were there.
@@ -189,8 +195,8 @@ impl Tx<'_> {
         let at = Timestamp::from_microsecond(at.as_microsecond()).unwrap_or(at);
         let schedule = self.locked_schedule(id).await?.ok_or_else(|| not_found(id))?;
         let firing = schedule.rescheduled(at, self.now)?;
-        let decided = "SELECT 1 FROM punctual_internal.slots WHERE schedule_id = $1 AND slot_at = $2";
-        if self.one(decided, params![id.0, time(at)], value::<i32>).await?.is_some() {
+        let params = params![id.0, time(at), schedule.has_slot_at(at)];
+        if self.one(sql::covering_slot, params, value::<i32>).await?.is_some() {
             return Err(Invalid::new("at", "is a slot that has been decided already")
                 .remedy("choose another second, or trigger the schedule")
                 .into());
@@ -202,9 +208,7 @@ impl Tx<'_> {
     pub(crate) async fn trigger_schedule(
         &mut self, id: ScheduleId, input: Option<&Json>, by: Option<&str>,
     ) -> Work<JobId> {
-        // Nobody deletes it before the job is there to be cancelled.
-        self.rows("SELECT 1 FROM punctual_internal.schedules WHERE id = $1 FOR KEY SHARE", params![id.0]).await?;
-        let schedule = self.schedule(id).await?;
+        let schedule = self.schedule_to_use(id).await?;
         let by = by.map(str::to_owned);
         let mut spec = NewJob::of_schedule(&schedule, Trigger::Manual, by, schedule.definition.serial);
         if let Some(input) = input {

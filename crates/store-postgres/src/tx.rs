@@ -45,13 +45,22 @@ macro_rules! in_transaction {
         let mut patience = $crate::tx::Patience::default();
         loop {
             let mut $tx = $crate::tx::Tx::begin($shared).await?;
-            let worked = $work.await;
+            let worked: $crate::error::Work<_> = async {
+                $tx.take_key($shared.change()).await?;
+                let done = $work.await?;
+                $tx.record($shared.change(), &done).await?;
+                Ok(done)
+            }
+            .await;
             let wake: Option<$crate::wake::Wake> = worked.as_ref().map_or(None, |$answer| $wake);
             match $tx.end_and_tell(worked, wake).await {
                 Err(failure) if patience.allows(&failure).await => {}
                 ended => {
-                    if wake.is_some() && ended.is_ok() {
+                    if let (Some(wake), Ok(_)) = (wake, &ended) {
                         $shared.ring();
+                        if wake.is_of_plans() {
+                            $shared.ring_plans();
+                        }
                     }
                     break ended.map_err(::punctual_core::store::StoreError::from);
                 }

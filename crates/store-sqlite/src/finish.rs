@@ -1,18 +1,17 @@
-//! Ends: closing runs by the lease's holder, retries, recovery of lost nodes, artifacts, and forgetting.
+//! Ends: closing runs by the lease's holder, retries, recovery of lost nodes, and artifacts.
 
 use crate::jobs::Closing;
 use crate::rows::{Columns, Unreadable};
 use crate::sql;
 use crate::tx::{Tx, value};
 use jiff::Timestamp;
-use punctual_core::closing::{Retry, error_code, retry_after};
+use punctual_core::closing::{EndFacts, Retry, is_of_interest, judge_end};
 use punctual_core::id::{JobId, ScheduleId};
-use punctual_core::job::Artifact;
+use punctual_core::job::{Artifact, Job};
 use punctual_core::recovery::{Claim, ClosedRun, Found, judge};
 use punctual_core::run::{ErrorCode, Outcome};
-use punctual_core::store::{
-    FinishResult, FinishedRun, Lease, LostNode, Pruned, Recovered, Retention, StoreError, StoreResult,
-};
+use punctual_core::store::{FinishResult, FinishedRun, Lease, LostNode, Recovered, StoreError, StoreResult};
+use punctual_core::upkeep::News;
 use rusqlite::params;
 
 impl Tx<'_> {
@@ -26,41 +25,61 @@ impl Tx<'_> {
         let Some(taken) = self.one(sql::take_running, params, TakenRun::read)? else {
             return Ok(FinishResult::LostLease);
         };
-        let error_code = error_code(run, taken.cancel_code);
-        let retry = match (run.outcome, error_code) {
-            (Outcome::Failed, Some(code)) => self.retry_of(run.job_id, code, taken.cancel_requested)?,
-            _ => None,
-        };
-        self.close(&Closing {
+        let job = self.job_of_failure(run, taken.cancel_requested)?;
+        let chance = u64::from_be_bytes(self.id_bits()).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let facts = EndFacts { job: job.as_ref(), cancel_code: taken.cancel_code, now: self.now, chance };
+        let end = judge_end(run, facts);
+        let news = job.as_ref().and_then(|job| News::of_end(job, &end));
+        let closed = self.close_once(&Closing {
             job_id: run.job_id,
             schedule_id: taken.schedule_id,
             node_id: Some(lease.node_id),
             started_at: Some(taken.started_at),
-            outcome: run.outcome,
-            error_code,
-            error: run.error.as_deref(),
+            outcome: end.outcome,
+            error_code: end.error_code,
+            error: end.error.as_deref(),
             exit_code: run.exit_code,
             output: run.output.as_ref(),
             log_ref: run.log_ref.as_deref(),
-            is_final: retry.is_none(),
+            usage: run.usage.as_ref(),
+            is_final: end.retry.is_none(),
         })?;
-        if let Some(schedule_id) = taken.schedule_id {
-            self.execute(sql::record_result, params![schedule_id.as_bytes(), self.now_us(), run.outcome.as_str()])?;
+        if !closed {
+            self.settle_serial_key(taken.serial_key.as_deref())?;
+            return Ok(FinishResult::AlreadyClosed);
         }
-        let retry = retry.map(|retry| self.make_retry(&retry)).transpose()?;
+        if let Some(schedule_id) = taken.schedule_id {
+            self.record_result(schedule_id, run.job_id, end.outcome, news.is_some())?;
+        }
+        if let Some(news) = &news {
+            self.tell(news)?;
+        }
+        let retry = end.retry.map(|retry| self.make_retry(&retry)).transpose()?;
         self.settle_serial_key(taken.serial_key.as_deref())?;
         Ok(FinishResult::Closed { retry })
     }
 
-    /// The retry after a failure, by the job's own policy. Nobody wants one of what was cancelled or deleted.
-    fn retry_of(&mut self, id: JobId, code: ErrorCode, cancel_requested: bool) -> StoreResult<Option<Retry>> {
-        let gone = || StoreError::Internal(format!("the job {id} of a running run is gone"));
-        let job = self.job(id)?.ok_or_else(gone)?;
-        if cancel_requested || self.schedule_is_deleted(job.schedule_id)? {
+    /// What a run means for its schedule; a success after a failure that was told is told as well.
+    pub(crate) fn record_result(
+        &mut self, id: ScheduleId, job: JobId, outcome: Outcome, told: bool,
+    ) -> StoreResult<()> {
+        let params = params![id.as_bytes(), self.now_us(), outcome.as_str(), told];
+        let ended = self.one(sql::record_result, params, |row| Columns::of(row).optional_time())?.flatten();
+        match ended {
+            Some(since) if outcome == Outcome::Completed => self.tell(&News::recovered(id, job, since)),
+            _ => Ok(()),
+        }
+    }
+
+    /// The job of a run after which something may follow, or whose end is told. Nobody wants that of what was cancelled
+    /// or deleted.
+    fn job_of_failure(&self, run: &FinishedRun, cancel_requested: bool) -> StoreResult<Option<Job>> {
+        if cancel_requested || !is_of_interest(run) {
             return Ok(None);
         }
-        let chance = u64::from_be_bytes(self.id_bits()).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        Ok(retry_after(&job, code, self.now, chance))
+        let gone = || StoreError::Internal(format!("the job {} of a running run is gone", run.job_id));
+        let job = self.job(run.job_id)?.ok_or_else(gone)?;
+        Ok(if self.schedule_is_deleted(job.schedule_id)? { None } else { Some(job) })
     }
 
     /// Makes the one retry of a failed job.
@@ -104,8 +123,9 @@ impl Tx<'_> {
         if self.execute(end, params![node.as_bytes(), lease.as_bytes(), lost.counter])? == 0 {
             return Ok(false);
         }
-        let mark = "UPDATE punctual_nodes SET lost_at = ?2 WHERE id = ?1";
-        self.execute(mark, params![node.as_bytes(), self.now_us()])?;
+        let mark = "UPDATE punctual_nodes SET lost_at = ?2 WHERE id = ?1 RETURNING name";
+        let name: Option<String> = self.one(mark, params![node.as_bytes(), self.now_us()], value)?;
+        self.tell(&News::node_lost(node, name.as_deref().unwrap_or_default()))?;
         Ok(true)
     }
 
@@ -141,9 +161,9 @@ impl Tx<'_> {
     }
 
     pub(crate) fn add_artifacts(&mut self, lease: Lease, job: JobId, artifacts: &[Artifact]) -> StoreResult<()> {
-        let mine = "SELECT 1 FROM punctual_running WHERE job_id = ?1 AND node_id = ?2 AND lease_id = ?3";
-        let params = params![job.as_bytes(), lease.node_id.as_bytes(), lease.lease_id.as_bytes()];
-        self.one(mine, params, value::<i64>)?.ok_or(StoreError::LostLease)?;
+        if !self.is_leased(lease, job)? {
+            return Err(StoreError::LostLease);
+        }
         for artifact in artifacts {
             self.execute(
                 "INSERT INTO punctual_artifacts (job_id, number, name, location, size_bytes, sha256)
@@ -158,27 +178,6 @@ impl Tx<'_> {
             )?;
         }
         Ok(())
-    }
-
-    pub(crate) fn prune_history(&mut self, retention: Retention) -> StoreResult<Pruned> {
-        let limit = i64::try_from(retention.limit).unwrap_or(i64::MAX);
-        let (runs_before, slots_before) =
-            (retention.runs_before.as_microsecond(), retention.slots_before.as_microsecond());
-        // The ledgers refuse every DELETE that has not been announced here.
-        let announce = "UPDATE punctual_retention SET before = max(before, ?2) WHERE ledger = ?1";
-        self.execute(announce, params!["runs", runs_before])?;
-        self.execute(announce, params!["slots", slots_before])?;
-        let old: Vec<[u8; 16]> = self.all(sql::prune_candidates, params![runs_before, limit], value)?;
-        for id in &old {
-            for table in
-                ["punctual_runs WHERE job_id", "punctual_artifacts WHERE job_id", "punctual_retries WHERE retry_of"]
-            {
-                self.execute(&format!("DELETE FROM {table} = ?1"), params![id])?;
-            }
-            self.execute("DELETE FROM punctual_jobs WHERE id = ?1", params![id])?;
-        }
-        let slots = self.execute(sql::prune_slots, params![slots_before, limit])?;
-        Ok(Pruned { jobs: old.len(), slots })
     }
 }
 

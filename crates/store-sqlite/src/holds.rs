@@ -79,7 +79,7 @@ fn check_queue(queue: &str) -> StoreResult<()> {
     Ok(name::check(queue).map_err(|e| Invalid { field: "queue".into(), ..e })?)
 }
 
-fn reservation(row: &Row<'_>) -> Result<Reservation, Unreadable> {
+pub(crate) fn reservation(row: &Row<'_>) -> Result<Reservation, Unreadable> {
     let mut c = Columns::of(row);
     Ok(Reservation { id: c.id()?, queue: c.next()?, holder: c.next()?, reserved_at: c.time()?, expires_at: c.time()? })
 }
@@ -92,14 +92,10 @@ pub(crate) fn read_reservation(connection: &Connection, queue: &str, now_us: i64
 /// One template.
 pub(crate) fn read_template(connection: &Connection, name: &str) -> StoreResult<Option<Template>> {
     let sql = "SELECT id, name, job, created_at FROM punctual_templates WHERE name = ?1";
-    let mut found = rows::collect(connection, sql, params![name], |row| {
-        let mut c = Columns::of(row);
-        Ok(Template {
-            id: c.id()?,
-            name: Name::new(c.next::<String>()?)?,
-            job: c.document("job")?,
-            created_at: c.time()?,
-        })
-    })?;
-    Ok(found.pop())
+    Ok(rows::collect(connection, sql, params![name], template)?.pop())
+}
+
+pub(crate) fn template(row: &Row<'_>) -> Result<Template, Unreadable> {
+    let mut c = Columns::of(row);
+    Ok(Template { id: c.id()?, name: Name::new(c.next::<String>()?)?, job: c.document("job")?, created_at: c.time()? })
 }

@@ -3,6 +3,9 @@
 //! The file is the only source of truth; nothing lives in memory only. Writes are durable when they are answered:
 //! WAL with `synchronous=FULL`, acknowledged after COMMIT. A second process may use the same file.
 
+mod access;
+mod chain;
+mod checks;
 mod claim;
 mod crew;
 mod error;
@@ -10,21 +13,33 @@ mod finish;
 mod fire;
 mod holds;
 mod jobs;
+mod join;
+mod keys;
+mod log;
 mod migrate;
+mod offers;
+mod outbox;
+mod prune;
 mod queue;
 mod reader;
+mod readings;
+mod records;
 mod rows;
 mod schedules;
 pub mod sql;
+pub mod sql_target;
 mod store;
 mod tx;
+mod upkeep;
 mod writer;
 
 use crate::error::store_error;
+use crate::log::Log;
 use crate::reader::Readers;
 use crate::tx::Tx;
 use crate::writer::Writer;
 use jiff::Timestamp;
+use punctual_core::access::Change;
 use punctual_core::id::IdSource;
 use punctual_core::invalid::Invalid;
 use punctual_core::store::{Clock, StoreError, StoreResult};
@@ -93,7 +108,12 @@ pub struct SqliteStore {
     writer: Writer,
     readers: Readers,
     commits: Arc<Commits>,
+    /// Rings when there may be new work.
     changed: watch::Sender<()>,
+    /// Rings when something may be due earlier than before.
+    plans: watch::Sender<()>,
+    /// In whose name this handle changes things.
+    change: Option<Arc<Change>>,
 }
 
 /// What the database tells about its commits, just before each.
@@ -126,14 +146,17 @@ impl SqliteStore {
         let readers = (0..options.readers.max(1)).map(|_| reading_connection(path)).collect::<StoreResult<Vec<_>>>()?;
         let no_thread =
             |error: std::io::Error| StoreError::Unavailable(format!("a thread could not be started: {error}"));
+        let (changed, plans) = (watch::Sender::new(()), watch::Sender::new(()));
         Ok(Self {
             path: path.to_owned(),
             clock: options.clock,
             ids: Arc::new(Mutex::new(IdSource::from_random(Uuid::new_v4().as_u64_pair().0))),
-            writer: Writer::start(writer).map_err(no_thread)?,
+            writer: Writer::start(writer, Log::of(path), [changed.clone(), plans.clone()]).map_err(no_thread)?,
             readers: Readers::start(readers).map_err(no_thread)?,
             commits,
-            changed: watch::Sender::new(()),
+            changed,
+            plans,
+            change: None,
         })
     }
 
@@ -165,24 +188,49 @@ impl SqliteStore {
         T: Send + 'static,
         F: FnOnce(&mut Tx<'_>) -> StoreResult<T> + Send + 'static,
     {
-        let (clock, ids) = (Arc::clone(&self.clock), Arc::clone(&self.ids));
+        let (clock, ids, change) = (Arc::clone(&self.clock), Arc::clone(&self.ids), self.change.clone());
         self.writer
             .write(move |connection| {
                 let mut ids = ids.lock().unwrap_or_else(PoisonError::into_inner);
-                work(&mut Tx::new(connection, &mut ids, clock.now()))
+                let mut tx = Tx::new(connection, &mut ids, clock.now());
+                change.as_ref().map_or(Ok(()), |change| tx.refuse_repeated(change))?;
+                let done = work(&mut tx)?;
+                change.map_or(Ok(()), |change| tx.record(&change, &done))?;
+                Ok(done)
             })
             .await
     }
 
-    /// One verb after which there may be new work or a new plan.
+    /// One verb after which there may be new work.
     async fn write_and_wake<T, F>(&self, work: F) -> StoreResult<T>
     where
         T: Send + 'static,
         F: FnOnce(&mut Tx<'_>) -> StoreResult<T> + Send + 'static,
     {
         let done = self.write(work).await?;
-        self.changed.send_replace(());
+        self.ring();
         Ok(done)
+    }
+
+    /// One verb after which something may be due earlier than before.
+    async fn write_plans<T, F>(&self, work: F) -> StoreResult<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut Tx<'_>) -> StoreResult<T> + Send + 'static,
+    {
+        let done = self.write_and_wake(work).await?;
+        self.ring_plans();
+        Ok(done)
+    }
+
+    /// Wakes whoever waits for work in this process.
+    fn ring(&self) {
+        self.changed.send_replace(());
+    }
+
+    /// Wakes whoever fires in this process.
+    fn ring_plans(&self) {
+        self.plans.send_replace(());
     }
 
     /// One question, answered from one snapshot.

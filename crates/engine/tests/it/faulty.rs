@@ -2,11 +2,20 @@
 
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
-use punctual_core::id::{JobId, NodeId, ReservationId, ScheduleId};
+use punctual_core::access::{
+    Access, AuditRow, Change, Forgotten, NewGrant, NewToken, SecretHash, Session, StoredAnswer, Token,
+};
+use punctual_core::chain::Chains;
+use punctual_core::checks::{Checks, Finding};
+use punctual_core::grant::Grant;
+use punctual_core::id::{AuditId, GrantId, JobId, NodeId, NoticeId, ReservationId, ScheduleId, TokenId};
 use punctual_core::job::{Artifact, JobView, NewJob};
 use punctual_core::json::Json;
 use punctual_core::name::Name;
+use punctual_core::offers::{Offers, OffersSettled};
 use punctual_core::order::{Move, Place};
+use punctual_core::readings::{Ended, JobFilter, NodeRow, Page, QueueRow, Readings, ScheduleFilter, Stats};
+use punctual_core::records::{LogChunk, LogLine, Progress, RunRecords};
 use punctual_core::schedule::{Schedule, ScheduleDefinition};
 use punctual_core::slot::SlotRow;
 use punctual_core::store::{
@@ -14,6 +23,7 @@ use punctual_core::store::{
     NewNode, NodePulse, Pruned, QueuedJob, Reconciled, Recovered, Reservation, Retention, ScheduleKey, Store,
     StoreError, StoreResult, Template,
 };
+use punctual_core::upkeep::{Declarations, Declared, FiredFromMemory, Notice, Plans, Upkeep};
 use punctual_store_sqlite::SqliteStore;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -78,8 +88,72 @@ impl FaultyStore {
     }
 }
 
+#[async_trait]
+impl Checks for FaultyStore {
+    async fn run_checks(&self, limit: usize) -> StoreResult<Vec<Finding>> {
+        self.reach()?.run_checks(limit).await
+    }
+}
+
+#[async_trait]
+impl Upkeep for FaultyStore {
+    fn plan_changes(&self) -> Box<dyn Changes> {
+        self.inner.plan_changes()
+    }
+
+    async fn declare_schedules(&self, declarations: Declarations) -> StoreResult<Declared> {
+        self.reach()?.declare_schedules(declarations).await
+    }
+
+    async fn schedules_to_remember(
+        &self, within: SignedDuration, limit: usize, declared: &[ScheduleId],
+    ) -> StoreResult<Vec<Schedule>> {
+        self.reach()?.schedules_to_remember(within, limit, declared).await
+    }
+
+    async fn fire_remembered(
+        &self, node: Option<NodeId>, schedules: Vec<Schedule>, plans: Plans,
+    ) -> StoreResult<FiredFromMemory> {
+        self.reach()?.fire_remembered(node, schedules, plans).await
+    }
+
+    async fn take_notices_if_leased(&self, lease: Lease, limit: usize) -> StoreResult<Vec<Notice>> {
+        self.reach()?.take_notices_if_leased(lease, limit).await
+    }
+
+    async fn close_notices_if_taken(&self, lease: Lease, notices: Vec<NoticeId>) -> StoreResult<Vec<NoticeId>> {
+        self.reach()?.close_notices_if_taken(lease, notices).await
+    }
+}
+
+#[async_trait]
+impl Chains for FaultyStore {
+    async fn chain_end(&self, id: JobId) -> StoreResult<Option<JobView>> {
+        self.reach()?.chain_end(id).await
+    }
+
+    fn ends(&self) -> Box<dyn Changes> {
+        self.inner.ends()
+    }
+}
+
+#[async_trait]
+impl Offers for FaultyStore {
+    async fn settle_offers(&self, limit: usize) -> StoreResult<OffersSettled> {
+        self.reach()?.settle_offers(limit).await
+    }
+}
+
 /// Passes a verb on to the real store, if it can be reached.
 macro_rules! pass_on {
+    (records: $(async fn $verb:ident(&self $(, $arg:ident: $type:ty)*) -> $answer:ty;)+) => {
+        #[async_trait]
+        impl RunRecords for FaultyStore {
+            $( async fn $verb(&self $(, $arg: $type)*) -> StoreResult<$answer> {
+                self.reach()?.$verb($($arg),*).await
+            } )+
+        }
+    };
     ($(async fn $verb:ident(&self $(, $arg:ident: $type:ty)*) -> $answer:ty;)+) => {
         #[async_trait]
         impl Store for FaultyStore {
@@ -104,6 +178,17 @@ macro_rules! pass_on {
             } )+
         }
     };
+}
+
+pass_on! {
+    records:
+    async fn append_log_if_leased(&self, lease: Lease, chunks: Vec<LogChunk>) -> Vec<bool>;
+    async fn run_log(&self, job: JobId, after: u64, limit: usize) -> Vec<LogLine>;
+    async fn run_progress(&self, job: JobId) -> Option<(Timestamp, Progress)>;
+    async fn keep_artifact_if_leased(&self, lease: Lease, job: JobId, name: &str, contents: Vec<u8>) -> Artifact;
+    async fn artifact_contents(&self, job: JobId, number: u64) -> Option<Vec<u8>>;
+    async fn remember_step_if_leased(&self, lease: Lease, job: JobId, step: &str, value: Json) -> Json;
+    async fn remembered_step(&self, root_job: JobId, step: &str) -> Option<Json>;
 }
 
 pass_on! {
@@ -144,4 +229,56 @@ pass_on! {
     async fn create_template(&self, name: Name, job: NewJob) -> Template;
     async fn template(&self, name: &str) -> Option<Template>;
     async fn prune_history(&self, retention: Retention) -> Pruned;
+}
+
+/// What only the server asks for: passed on to the real store, which no fault of these tests concerns.
+macro_rules! pass_on_outside {
+    ($port:ident { $($others:item)* } $(async fn $verb:ident(&self $(, $arg:ident: $type:ty)*) -> $answer:ty;)+) => {
+        #[async_trait]
+        impl $port for FaultyStore {
+            $($others)*
+            $( async fn $verb(&self $(, $arg: $type)*) -> StoreResult<$answer> {
+                self.reach()?.$verb($($arg),*).await
+            } )+
+        }
+    };
+}
+
+pass_on_outside! {
+    Readings {}
+    async fn jobs_by(&self, filter: &JobFilter, before: Option<JobId>, limit: usize) -> Page<JobView, JobId>;
+    async fn jobs_after(&self, after: JobId, limit: usize) -> Vec<JobView>;
+    async fn ended_after(&self, after: Ended, limit: usize) -> Vec<JobView>;
+    async fn schedules_by(&self, filter: &ScheduleFilter, after: Option<&str>, limit: usize) -> Page<Schedule, String>;
+    async fn next_schedules(&self, owner: Option<&str>, limit: usize) -> Vec<Schedule>;
+    async fn queues(&self, after: Option<&str>, limit: usize) -> Vec<QueueRow>;
+    async fn queue(&self, name: &str) -> Option<QueueRow>;
+    async fn reservation_by_id(&self, id: ReservationId) -> Option<Reservation>;
+    async fn nodes(&self, alive: bool, before: Option<NodeId>, limit: usize) -> Vec<NodeRow>;
+    async fn templates(&self, after: Option<&str>, limit: usize) -> Vec<Template>;
+    async fn stats(&self, ended_since: Timestamp) -> Stats;
+}
+
+pass_on_outside! {
+    Access {
+        fn recorded(&self, change: Change) -> Arc<dyn Store> {
+            self.inner.recorded(change)
+        }
+    }
+    async fn create_token(&self, token: NewToken) -> Token;
+    async fn create_token_if_none(&self, token: NewToken) -> Option<Token>;
+    async fn token_by_prefix(&self, prefix: &str) -> Option<Token>;
+    async fn tokens(&self, before: Option<TokenId>, limit: usize) -> Vec<Token>;
+    async fn revoke_token(&self, id: TokenId) -> Token;
+    async fn touch_token(&self, id: TokenId) -> ();
+    async fn create_session(&self, hash: SecretHash, token: TokenId, expires_at: Timestamp) -> ();
+    async fn session(&self, hash: SecretHash) -> Option<Session>;
+    async fn end_session(&self, hash: SecretHash) -> ();
+    async fn answer_under(&self, owner: &str, key: &str) -> Option<StoredAnswer>;
+    async fn audit_log(&self, subject: Option<&str>, before: Option<AuditId>, limit: usize) -> Vec<AuditRow>;
+    async fn audit_after(&self, after: AuditId, limit: usize) -> Vec<AuditRow>;
+    async fn forget_access(&self, keys_before: Timestamp, limit: usize) -> Forgotten;
+    async fn create_schedule_with_grant(&self, definition: ScheduleDefinition, grant: NewGrant) -> (Schedule, Grant);
+    async fn grant(&self, id: GrantId) -> Option<Grant>;
+    async fn retry_job_if_ended(&self, id: JobId, by: Option<String>) -> JobId;
 }

@@ -1,8 +1,15 @@
 //! The engine's passes and loops, on a real store with a clock that is turned by hand.
 
+mod command;
 mod faulty;
 mod fire;
+mod http;
+mod memory;
 mod node;
+mod offers;
+mod retain;
+mod strays;
+mod task;
 
 use jiff::{SignedDuration, Timestamp};
 use punctual_core::name::Name;

@@ -1,7 +1,10 @@
 //! What all commands share: the list of them, output, failures and exit codes.
 
+mod calls;
 mod cron;
+mod data;
 mod demo;
+mod serve;
 mod signals;
 mod worker;
 
@@ -24,6 +27,7 @@ enum Command {
     #[command(subcommand)]
     Cron(cron::CronCommand),
     Demo(demo::DemoArgs),
+    Serve(serve::ServeArgs),
     Worker(worker::WorkerArgs),
 }
 
@@ -101,6 +105,7 @@ pub(crate) fn run() -> ExitCode {
     let done = match cli.command {
         Command::Cron(command) => command.run(&mut out),
         Command::Demo(args) => args.run(&mut out),
+        Command::Serve(args) => args.run(&mut out),
         Command::Worker(args) => args.run(&mut out),
     };
     match done.and_then(|()| Ok(out.flush()?)) {

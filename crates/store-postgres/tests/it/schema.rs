@@ -2,6 +2,7 @@
 
 use crate::harness::{Own, done, fresh_database, node, options};
 use jiff::SignedDuration;
+use punctual_core::offers::Offers;
 use punctual_core::store::{Clock, Retention, Store, StoreError};
 use punctual_store_postgres::{PostgresOptions, PostgresStore};
 use punctual_testkit::VirtualClock;
@@ -25,7 +26,8 @@ fn c01_many_who_migrate_at_once_make_one_schema() {
         }
         let client = database.connect().await;
         let applied = client.query_one("SELECT count(*) FROM punctual_internal.migrations", &[]).await.unwrap();
-        assert_eq!(applied.get::<_, i64>(0), 1);
+        let files = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/migrations")).unwrap().count();
+        assert_eq!(usize::try_from(applied.get::<_, i64>(0)), Ok(files), "each is applied once");
         let store = PostgresStore::connect(&database.url(), PostgresOptions::default()).await.unwrap();
         assert_eq!(store.enqueue_jobs(vec![job()]).await.map(|made| made.len()), Ok(1));
     });
@@ -43,7 +45,7 @@ fn c01_an_old_program_refuses_a_newer_breaking_schema_and_no_other() {
         assert!(open().await.is_ok(), "what does not break is no reason to refuse");
         client.batch_execute(&format!("{newer} (901, 'other_tables', true)")).await.unwrap();
         match open().await.map(|_| ()) {
-            Err(StoreError::SchemaTooNew { found: 901, name, known: 1 }) => assert_eq!(name, "other_tables"),
+            Err(StoreError::SchemaTooNew { found: 901, name, known: 1..900 }) => assert_eq!(name, "other_tables"),
             other => panic!("expected a refusal, got {other:?}"),
         }
     });
@@ -76,13 +78,16 @@ fn a25_a_worker_can_do_its_work_and_change_no_ledger() {
         worker.create_schedule(minutely("fires")).await.unwrap();
         own.clock.advance(mins(1));
         worker.enqueue_jobs(vec![serial_job("k"), retried_job(3, SHORTEST_WAIT)]).await.unwrap();
+        let keyed = punctual_core::job::NewJob { job_key: Some(punctual_core::job_key::JobKey::new("k")), ..job() };
+        worker.enqueue_jobs(vec![keyed]).await.unwrap();
+        worker.settle_offers(ALL).await.unwrap();
         assert_eq!(worker.fire_due(None, ALL).await.unwrap().jobs.len(), 1);
         let claimed = worker.claim_jobs_if_leased(claim_request(lease, ALL)).await.unwrap();
         let ends = claimed.iter().map(|claimed| done(claimed.job.id)).collect();
         worker.finish_runs_if_leased(lease, ends).await.unwrap();
         own.clock.advance(SignedDuration::from_hours(1));
         let now = own.clock.now();
-        let retention = Retention { runs_before: now, slots_before: now, limit: 1 };
+        let retention = Retention::before(now, 1);
         assert_eq!(worker.prune_history(retention).await.unwrap().jobs, 1);
         let client = own.database.connect().await;
         for (role, refused) in [
@@ -93,7 +98,7 @@ fn a25_a_worker_can_do_its_work_and_change_no_ledger() {
             ("punctual_worker", "CREATE TABLE punctual_internal.mine ()"),
             ("punctual_admin", "TRUNCATE punctual_internal.jobs"),
             ("punctual_client", "SELECT * FROM punctual_internal.jobs"),
-            ("punctual_client", "SELECT punctual_internal.drop_old_jobs(now(), 0)"),
+            ("punctual_client", "SELECT punctual_internal.drop_old_jobs(now(), now(), 0, 0)"),
             ("punctual_reader", "SELECT * FROM punctual_internal.runs"),
         ] {
             let tried = client.batch_execute(&format!("BEGIN; SET LOCAL ROLE {role}; {refused}")).await;

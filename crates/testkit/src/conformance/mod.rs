@@ -5,15 +5,23 @@
 //! forgotten. A case that concerns one store only is marked there with the reason: `@sqlite_only("why") c01_…`.
 #![expect(missing_docs, reason = "the name of a case is its statement")]
 
+pub mod access;
 pub mod bad_input;
+pub mod checks;
 pub mod claims;
 pub mod durability;
 pub mod firing;
 pub mod gaps;
 pub mod history;
+pub mod keys;
+pub mod memory;
 pub mod missed;
+pub mod offers;
+pub mod outbox;
 pub mod overlap;
 pub mod queue;
+pub mod readings;
+pub mod records;
 pub mod recovery;
 pub mod repair;
 pub mod runs;
@@ -25,6 +33,40 @@ pub mod steering;
 macro_rules! for_each_conformance_case {
     ($callback:path) => {
         $callback! {
+            access {
+                c12_a_token_keeps_its_hash_and_never_its_secret,
+                c12_the_first_token_is_made_once,
+                c12_tokens_are_listed_latest_first_and_revoked_for_good,
+                c12_the_use_of_a_token_is_remembered_to_the_minute,
+                c12_a_session_ends_with_its_token,
+                c12_what_is_over_is_forgotten,
+                c12_a_change_and_its_audit_row_are_one,
+                c12_the_audit_log_is_read_in_pages_and_by_subject,
+                c12_the_database_refuses_to_change_the_audit_log,
+                c12_a_request_with_a_key_is_carried_out_once,
+                c12_a_refused_request_leaves_its_key_free,
+                c12_of_many_with_one_key_exactly_one_is_carried_out,
+                a15_a_grant_and_its_schedule_are_made_together_or_not_at_all,
+                c04_a_failed_job_can_be_retried_by_hand_once,
+                c04_a_cancelled_job_can_be_retried_and_one_of_a_deleted_schedule_cannot,
+            }
+            readings {
+                b10_jobs_made_at_the_same_instant_are_listed_once_each,
+                b10_jobs_are_found_by_the_state_they_are_in,
+                b10_jobs_are_found_by_what_they_are,
+                b10_jobs_are_found_by_when_they_were_made,
+                b10_a_schedules_jobs_are_found_and_so_are_its_owners,
+                a26_a_retry_belongs_to_whom_the_first_job_belonged,
+                b10_a_rare_match_behind_many_others_is_found_page_by_page,
+                b10_new_jobs_and_ends_can_be_followed,
+                b10_schedules_are_found_by_what_they_are,
+                d04_the_schedules_that_are_due_next_come_first,
+                b10_queues_show_what_waits_and_what_runs,
+                b10_counting_stops_at_a_bound,
+                b10_nodes_show_what_they_offer_and_run,
+                d09_templates_are_listed_by_name,
+                b10_figures_say_what_there_is,
+            }
             schedules {
                 d05_every_kind_of_timing_plans_its_first_slot,
                 d05_cron_is_read_in_its_own_zone,
@@ -60,6 +102,7 @@ macro_rules! for_each_conformance_case {
                 d03_reschedule_to_an_earlier_time_fires_once_instead_of_the_old_slot,
                 d03_reschedule_into_the_past_or_of_a_paused_schedule_is_refused,
                 d03_reschedule_to_a_slot_that_was_given_up_is_refused,
+                d03_reschedule_into_a_range_that_was_given_up_is_refused_for_its_slots_only,
                 d03_reschedule_to_before_the_schedule_itself_is_refused,
                 d03_a_slot_can_be_rescheduled_again,
                 d04_next_and_last_times_can_be_asked_for,
@@ -84,6 +127,7 @@ macro_rules! for_each_conformance_case {
                 e05_what_a_fire_changes_changes_together,
                 e05_a_job_carries_what_its_schedule_says,
                 d10_jitter_delays_a_slot_by_less_than_the_gap_and_keeps_its_name,
+                e07_reads_go_on_while_ten_thousand_slots_are_fired,
                 d10_a_batch_looks_at_no_more_than_it_was_asked_to,
                 d10_jobs_are_queued_in_the_order_that_is_reported,
                 d11_a_slot_runs_only_if_the_other_schedule_succeeded_within_the_window,
@@ -117,6 +161,23 @@ macro_rules! for_each_conformance_case {
                 a06_a_triggered_job_of_a_serial_schedule_waits_its_turn,
                 a06_a_failed_job_of_a_serial_schedule_frees_its_key,
             }
+            checks {
+                c17_a_sound_store_has_no_findings,
+                c17_a_job_that_is_nowhere_is_found_and_named,
+                c17_more_findings_than_asked_for_are_said_to_be_more,
+                c17_a_job_in_two_places_is_found,
+                c17_a_running_job_whose_lease_is_gone_is_found,
+                c17_a_job_that_is_held_for_nothing_is_found,
+                c17_a_missing_retry_is_found,
+                c17_a_schedule_without_its_state_is_found,
+                c17_a_ledger_that_runs_ahead_of_its_schedule_is_found,
+                c17_a_slot_that_fired_a_job_nobody_has_is_found,
+                c17_a_wrong_count_of_living_jobs_is_found,
+                c17_schedules_that_stay_silent_are_found,
+                c17_a_delayed_job_that_nobody_takes_is_found,
+                c17_slots_that_a_wrong_clock_decided_are_found,
+                c17_a_row_without_its_job_is_found,
+            }
             repair {
                 e01_a_null_plan_is_made_from_now_and_does_not_fire,
                 e01_one_null_of_two_is_repaired_too,
@@ -124,6 +185,7 @@ macro_rules! for_each_conformance_case {
                 a08_a_plan_in_the_far_future_is_found_by_the_reconciler,
                 a08_the_reconciler_finds_nothing_in_normal_running,
                 a08_the_reconciler_pages_through_all_schedules,
+                d14_a_schedule_fired_under_a_clock_years_ahead_is_told,
                 e01_an_exhausted_schedule_is_not_planned_anew,
                 e02_an_invalid_cron_in_the_table_is_told_and_holds_up_nobody,
                 e02_an_unknown_zone_in_the_table_is_told,
@@ -194,10 +256,29 @@ macro_rules! for_each_conformance_case {
                 c04_interruptions_have_a_budget_of_their_own,
                 c04_what_cannot_be_helped_is_not_tried_again,
                 c04_an_old_chain_is_not_continued,
+                c04_no_retry_means_one_attempt_whatever_ended_it,
                 c04_waits_grow_and_are_shortened_by_at_most_a_quarter,
                 c04_a_completed_run_is_the_end,
                 c04_a_cancelled_run_is_not_tried_again,
                 c13_a_large_batch_of_ends_is_answered_in_its_order,
+                c04_a_target_can_put_its_retry_off_or_give_up,
+                c04_a_snooze_is_a_skipped_run_that_charges_nothing,
+                c04_a_snooze_ends_with_the_age_of_its_chain_or_with_a_cancel,
+            }
+            records {
+                c13_a_log_keeps_time_stream_and_text_of_every_line,
+                c13_a_log_is_read_page_by_page_from_any_line,
+                c13_a_log_can_be_followed_from_elsewhere_while_its_run_goes_on,
+                c13_a_chunk_that_is_sent_twice_is_kept_once,
+                c13_only_the_holder_of_the_lease_adds_to_a_log,
+                c13_a_log_replaces_what_no_text_column_keeps,
+                c13_progress_is_what_was_told_last,
+                c13_the_database_refuses_to_change_what_runs_leave_behind,
+                c13_what_a_run_left_behind_goes_with_it,
+                c13_an_artifact_can_be_read_by_any_node,
+                c13_an_artifact_that_is_too_large_is_refused,
+                c04_a_step_is_remembered_once_for_its_whole_chain,
+                c04_a_step_is_remembered_by_the_holder_of_the_lease_alone,
             }
             recovery {
                 c09_an_unfinished_run_is_failed_as_node_lost_and_retried,
@@ -230,6 +311,37 @@ macro_rules! for_each_conformance_case {
                 a10_old_slots_go_and_the_plan_stays,
                 c13_pruning_is_done_in_small_steps,
                 c13_artifacts_go_with_their_run,
+                c13_failed_runs_can_be_kept_longer_or_shorter_than_others,
+                c13_the_last_jobs_of_each_schedule_can_be_kept_however_old,
+                c13_what_stays_is_looked_at_once_in_a_pass,
+                c13_slots_of_many_schedules_are_forgotten_step_by_step,
+                c03_what_retention_may_delete_nobody_else_may,
+            }
+            outbox {
+                n04_the_last_failure_of_a_chain_is_told_once_and_a_retry_is_not,
+                n04_a_success_is_told_after_a_failure_that_was_told,
+                n04_a_failure_and_a_success_of_one_batch_are_both_told,
+                n04_a_lost_node_is_told_once,
+                n04_what_was_cancelled_or_deleted_is_not_told,
+                n04_news_is_written_with_what_it_tells_or_not_at_all,
+                n04_a_notice_goes_to_one_node_until_that_node_is_gone,
+                n04_only_who_has_taken_a_notice_closes_it_and_once,
+                n04_old_notices_are_forgotten,
+            }
+            memory {
+                d07_declared_schedules_are_created_edited_and_left_alone,
+                d07_removal_is_asked_for_and_touches_the_same_owner_only,
+                d07_a_name_of_somebody_else_is_refused_and_nothing_is_written,
+                d07_many_who_declare_at_once_make_one_schedule,
+                d07_a_slot_seen_by_memory_and_store_runs_once,
+                d07_what_is_fired_from_memory_is_never_due_in_the_store,
+                d14_a_schedule_is_switched_back_and_forth_and_no_slot_is_lost_or_fired_twice,
+                d14_steering_reaches_what_is_fired_from_memory,
+                d08_schedules_are_fired_from_memory_without_their_table,
+                d08_the_ledger_goes_on_after_firing_from_memory,
+                d08_a_range_does_not_cover_what_was_fired_from_memory,
+                d08_what_is_remembered_is_due_soon_and_not_paused,
+                c16_a_poisoned_memory_changes_nothing,
             }
             bad_input {
                 d05_a_definition_that_could_never_work_is_refused_by_its_field,
@@ -245,6 +357,36 @@ macro_rules! for_each_conformance_case {
                 c12_empty_batches_and_limits_of_zero_do_nothing,
                 c12_the_largest_limits_are_survived,
                 d11_a_schedule_that_depends_on_nobody_is_survived,
+            }
+            keys {
+                c18_a_job_keeps_its_key_and_the_mode_of_it,
+                c18_the_latest_call_under_a_key_replaces_what_waits,
+                c18_a_call_again_and_again_runs_once_after_the_last,
+                c18_a_key_may_keep_the_time_that_was_planned,
+                c18_a_key_may_leave_what_is_there,
+                c18_what_runs_is_never_replaced,
+                c18_a_retry_holds_the_key_of_its_chain,
+                c18_a_job_that_takes_the_place_of_another_holds_its_key,
+                a06_replacing_a_job_by_its_key_frees_its_serial_key,
+                c12_a_batch_may_use_a_key_once,
+                c18_of_many_who_use_one_key_at_once_one_job_waits,
+                c18_a_key_is_forgotten_with_its_job,
+                c04_a_chain_is_followed_to_its_last_retry,
+            }
+            offers {
+                e06_a_schedule_nobody_can_run_is_marked_and_waits,
+                e06_other_schedules_go_on_meanwhile,
+                e06_the_mark_goes_when_a_node_offers_the_target_again,
+                e06_a_lost_node_offers_nothing,
+                e06_the_missed_policy_decides_about_the_slots_that_waited,
+                e06_jitter_and_a_chosen_time_survive_the_mark,
+                e06_pausing_editing_and_deleting_a_marked_schedule_go_on_as_usual,
+                e06_a_job_nobody_can_run_does_not_wait_for_ever,
+                e06_a_job_waits_while_its_patience_lasts_and_runs_then,
+                e06_giving_up_frees_the_serial_key,
+                e06_every_kind_of_target_is_compared_by_its_job_type,
+                e06_a_schedule_that_cannot_be_understood_holds_up_nobody,
+                e06_marks_are_made_a_page_at_a_time,
             }
             gaps {
                 a04_a_slot_has_one_decision_whenever_it_is_made,

@@ -25,12 +25,14 @@ pub async fn c02_a_job_keeps_every_field(world: &mut World) {
         priority: i32::MIN,
         run_at: Some(clock_time("10:00:00")),
         serial_key: Some("key:1".to_owned()),
+        job_key: Some(punctual_core::job_key::JobKey::new("jk:1")),
         tags: vec!["b".to_owned(), "a".to_owned()],
         retry: retry(9, secs(3)),
         timeout: punctual_core::job::Timeout::Never,
         template_id: Some(template.id),
         trigger_detail: Some("by test".to_owned()),
         trace_context: Some("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01".to_owned()),
+        owner: Some("ada".to_owned()),
         ..job()
     };
     world.set_time("00:00:07");

@@ -208,7 +208,9 @@ impl Model {
     pub fn reschedule(&mut self, index: usize, at: Micros) -> bool {
         let now = self.now;
         let schedule = &mut self.schedules[index];
-        let decided = Some(at) <= schedule.passed_through || schedule.ledger.contains_key(&at);
+        let of_the_rhythm = schedule.next_after(at - 1) == Some(at);
+        let in_a_range = schedule.ledger.values().any(|row| of_the_rhythm && row.slot <= at && at <= row.through);
+        let decided = Some(at) <= schedule.passed_through || schedule.ledger.contains_key(&at) || in_a_range;
         if schedule.paused_at.is_some() || at <= now || at < schedule.created_at || decided {
             return false;
         }

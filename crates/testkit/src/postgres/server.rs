@@ -30,12 +30,15 @@ const UNTIL_UNUSED: &str = r#"
     rm -rf "$cluster"
 "#;
 
-/// Starts the server, and stops it as soon as the pipe at its input is closed: when the process that holds the other
-/// end is done, in whatever way.
+/// Starts the server, starts it again whenever it is told to, and stops it as soon as the pipe at its input is closed:
+/// when the process that holds the other end is done, in whatever way.
 const UNTIL_THE_PIPE_CLOSES: &str = r#"
     cluster=$2; shift 2
     "$@" </dev/null & server=$!
-    read -r _
+    while read -r _; do
+      wait $server
+      "$@" </dev/null & server=$!
+    done
     kill -QUIT $server; wait $server
     rm -rf "$cluster"
 "#;
@@ -124,8 +127,13 @@ pub struct PrivateServer {
 impl PrivateServer {
     /// Starts one. A durable one writes to the disk before it answers, as a real one does.
     pub fn start(durable: bool) -> Self {
+        Self::start_with(durable, &[])
+    }
+
+    /// Starts one with more in its environment, such as another clock.
+    pub fn start_with(durable: bool, env: &[(String, String)]) -> Self {
         let root = if durable { std::env::temp_dir() } else { fast_folder() };
-        Self::run(Cluster::new(&root, durable))
+        Self::run(Cluster { env: env.to_vec(), ..Cluster::new(&root, durable) })
     }
 
     /// Starts one that speaks TLS to whoever wants it.
@@ -144,6 +152,21 @@ impl PrivateServer {
         let guard = keeper.stdin.take();
         cluster.wait();
         Self { cluster, guard, keeper }
+    }
+
+    /// Stops the server as a power cut would: no connection is ended in order, and nothing more is written.
+    pub fn stop_immediately(&self) {
+        let mut stop = self.cluster.programs.command("pg_ctl");
+        stop.args(["stop", "-w", "-m", "immediate", "-D"]).arg(self.cluster.folder.join("data"));
+        let done = stop.output().expect("pg_ctl can be run");
+        assert!(done.status.success(), "pg_ctl failed: {}", String::from_utf8_lossy(&done.stderr));
+    }
+
+    /// Starts it again after it was stopped, and waits until it answers.
+    pub fn start_again(&mut self) {
+        let keeper = self.guard.as_mut().expect("the pipe is open until the server is dropped");
+        std::io::Write::write_all(keeper, b"start\n").expect("the keeper listens");
+        self.cluster.wait();
     }
 
     /// The address of a database on it.
@@ -176,6 +199,8 @@ struct Cluster {
     /// Settings of this server alone.
     extra: Vec<String>,
     address: String,
+    /// What the server has in its environment besides.
+    env: Vec<(String, String)>,
 }
 
 impl Cluster {
@@ -190,7 +215,8 @@ impl Cluster {
         }
         let port = free_port();
         let address = format!("postgres://postgres@127.0.0.1:{port}/");
-        let cluster = Self { root: root.to_owned(), folder, programs, port, durable, extra: Vec::new(), address };
+        let (extra, env) = (Vec::new(), Vec::new());
+        let cluster = Self { root: root.to_owned(), folder, programs, port, durable, extra, address, env };
         cluster.init();
         cluster
     }
@@ -207,7 +233,9 @@ impl Cluster {
         let log = File::create(self.folder.join("server.log")).expect("a log can be made");
         let mut shell = Command::new("sh");
         shell.args(["-c", script, "keeper"]).arg(&self.root).arg(&self.folder);
-        shell.arg(self.programs.prefix_and("postgres").0).args(self.programs.prefix_and("postgres").1);
+        // Behind the change of the user: a library that is preloaded before it would keep files of the wrong one.
+        let (first, rest) = self.programs.prefix_and("postgres", &self.env);
+        shell.arg(first).args(rest);
         shell.arg("-D").arg(self.folder.join("data")).arg("-k").arg(&self.folder).args(["-p", &self.port.to_string()]);
         for setting in SETTINGS.iter().chain(if self.durable { &[] } else { FAST }) {
             shell.args(["-c", setting]);
@@ -296,16 +324,22 @@ impl Programs {
 
     /// A command that runs one of the programs as the user who may.
     pub fn command(&self, program: &str) -> Command {
-        let (first, rest) = self.prefix_and(program);
+        let (first, rest) = self.prefix_and(program, &[]);
         let mut command = Command::new(first);
         command.args(rest);
         command
     }
 
-    /// The words of such a command.
-    fn prefix_and(&self, program: &str) -> (String, Vec<String>) {
+    /// The words of such a command, with more in its environment.
+    fn prefix_and(&self, program: &str, env: &[(String, String)]) -> (String, Vec<String>) {
         let program = self.folder.join(program).to_string_lossy().into_owned();
-        as_owner(self.owner, program)
+        if env.is_empty() {
+            return as_owner(self.owner, program);
+        }
+        let (first, mut rest) = as_owner(self.owner, "env".to_owned());
+        rest.extend(env.iter().map(|(name, value)| format!("{name}={value}")));
+        rest.push(program);
+        (first, rest)
     }
 }
 

@@ -1,0 +1,333 @@
+//! The reading half of the store port: lists in keyset pages, and figures that never count a big table.
+//!
+//! A list goes down an index from where the last page ended. Filters that no index serves are checked row by row, and
+//! one call looks at no more than [`SCAN_MAX`] rows: a page may therefore be short, or empty, and still have a `next`.
+
+use crate::id::{JobId, NodeId, ReservationId, ScheduleId};
+use crate::invalid::Invalid;
+use crate::job::{JobState, JobView};
+use crate::run::Outcome;
+use crate::schedule::Schedule;
+use crate::store::{Reservation, StoreResult, Template};
+use async_trait::async_trait;
+use jiff::Timestamp;
+use std::collections::BTreeMap;
+
+/// The most rows that one call of a filtered list looks at.
+pub const SCAN_MAX: usize = 5_000;
+
+/// Where counting stops: what is more is told as "more than this".
+pub const COUNT_MAX: u64 = 10_000;
+
+/// A number that is exact up to [`COUNT_MAX`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Count {
+    /// How many were counted.
+    pub value: u64,
+    /// Whether there are more than that.
+    pub more: bool,
+}
+
+impl Count {
+    /// What a count that was stopped one after [`COUNT_MAX`] means.
+    pub fn of(counted: u64) -> Self {
+        Self { value: counted.min(COUNT_MAX), more: counted > COUNT_MAX }
+    }
+}
+
+/// One page of a list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Page<T, K> {
+    /// What is on it.
+    pub items: Vec<T>,
+    /// Where the next page begins; `None` at the end of the list, and there only.
+    pub next: Option<K>,
+}
+
+impl<T, K> Page<T, K> {
+    /// A page from one row more than it holds, and, when it is short, the last row that was looked at if that was
+    /// where looking stopped.
+    pub fn of(mut items: Vec<T>, limit: usize, key: impl Fn(&T) -> K, stopped_at: Option<K>) -> Self {
+        if items.len() <= limit {
+            return Self { items, next: stopped_at };
+        }
+        items.truncate(limit);
+        let next = items.last().map(key);
+        Self { items, next }
+    }
+}
+
+/// Which jobs, by where they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum JobsIn {
+    /// All.
+    #[default]
+    Anywhere,
+    /// Those in one state.
+    State(JobState),
+    /// Those that have a run, whatever its outcome.
+    Ended,
+}
+
+impl JobsIn {
+    /// The word that the stores' filters know it by; `None` lets everything through.
+    pub fn word(self) -> Option<&'static str> {
+        match self {
+            Self::Anywhere => None,
+            Self::State(state) => Some(state.as_str()),
+            Self::Ended => Some("ended"),
+        }
+    }
+}
+
+/// Which jobs a list is to hold; what is absent does not matter.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct JobFilter {
+    /// Where they are.
+    pub place: JobsIn,
+    /// Of this queue.
+    pub queue: Option<String>,
+    /// Of this job type.
+    pub job_type: Option<String>,
+    /// Made by this schedule.
+    pub schedule_id: Option<ScheduleId>,
+    /// With this tag.
+    pub tag: Option<String>,
+    /// Whose they are.
+    pub owner: Option<String>,
+    /// Made at this time or later.
+    pub since: Option<Timestamp>,
+    /// Made before this time.
+    pub until: Option<Timestamp>,
+}
+
+/// What a list of jobs is read from: the index that leads to the fewest of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum JobSource {
+    /// Everything, by id.
+    All,
+    /// One schedule's.
+    Schedule,
+    /// One owner's.
+    Owner,
+    /// What waits for its time or for another.
+    Delayed,
+    /// What waits in a queue.
+    Queue,
+    /// What runs.
+    Running,
+    /// What has ended.
+    Runs,
+    /// What has ended in one way other than well.
+    RunsNotCompleted,
+}
+
+impl JobFilter {
+    /// Where to read from; both stores choose alike, so that both look at the same rows.
+    pub fn source(&self) -> JobSource {
+        if self.schedule_id.is_some() {
+            return JobSource::Schedule;
+        }
+        if self.owner.is_some() {
+            return JobSource::Owner;
+        }
+        match self.place {
+            JobsIn::Anywhere => JobSource::All,
+            JobsIn::Ended | JobsIn::State(JobState::Completed) => JobSource::Runs,
+            JobsIn::State(JobState::Waiting | JobState::Scheduled) => JobSource::Delayed,
+            JobsIn::State(JobState::Queued) => JobSource::Queue,
+            JobsIn::State(JobState::Running) => JobSource::Running,
+            JobsIn::State(JobState::Failed | JobState::Skipped | JobState::Cancelled) => JobSource::RunsNotCompleted,
+        }
+    }
+
+    /// Ids from this one (included) up to that one (not included) were made in the time that is asked for.
+    pub fn id_range(&self, before: Option<JobId>) -> (JobId, JobId) {
+        let lowest = self.since.map_or(JobId::from_bytes([0; 16]), JobId::first_of);
+        let highest = self.until.map_or(JobId::from_bytes([0xff; 16]), JobId::first_of);
+        (lowest, before.map_or(highest, |before| before.min(highest)))
+    }
+}
+
+/// Which schedules a list is to hold.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ScheduleFilter {
+    /// Running (true) or paused (false).
+    pub enabled: Option<bool>,
+    /// Whose they are.
+    pub owner: Option<String>,
+    /// With this label; any value when none is given.
+    pub label: Option<(String, Option<String>)>,
+    /// With this text in their name.
+    pub text: Option<String>,
+    /// Whose last run failed (true) or did not (false).
+    pub failing: Option<bool>,
+    /// Whose jobs go to this queue.
+    pub queue: Option<String>,
+}
+
+impl ScheduleFilter {
+    /// Refuses what would ask the databases for an impossible look-up.
+    pub fn validate(&self) -> Result<(), Invalid> {
+        let nul = |text: &Option<String>| text.as_ref().is_some_and(|text| text.contains('\0'));
+        let label_nul = self.label.as_ref().is_some_and(|(key, value)| key.contains('\0') || nul(value));
+        if nul(&self.owner) || nul(&self.text) || nul(&self.queue) || label_nul {
+            return Err(Invalid::new("filter", "holds a NUL character").remedy("remove it"));
+        }
+        Ok(())
+    }
+
+    /// Whether anything beside the owner must be checked row by row.
+    pub fn checks_rows(&self) -> bool {
+        let Self { enabled, owner: _, label, text, failing, queue } = self;
+        enabled.is_some() || label.is_some() || text.is_some() || failing.is_some() || queue.is_some()
+    }
+}
+
+/// A queue as people see it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QueueRow {
+    /// Its name.
+    pub name: String,
+    /// Whether it hands out nothing.
+    pub paused: bool,
+    /// When it was first used.
+    pub created_at: Timestamp,
+    /// How many jobs wait in it.
+    pub depth: Count,
+    /// Since when the one that has waited longest waits, of those that were counted.
+    pub oldest_queued_at: Option<Timestamp>,
+    /// How many of its jobs run.
+    pub running: Count,
+    /// Who holds it for himself.
+    pub reservation: Option<Reservation>,
+}
+
+/// A node as people see it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeRow {
+    /// Its identity: one process, from its start to its end.
+    pub id: NodeId,
+    /// For people.
+    pub name: String,
+    /// The job types it can run.
+    pub offers: Vec<String>,
+    /// When it came.
+    pub started_at: Timestamp,
+    /// When it left in good order.
+    pub left_at: Option<Timestamp>,
+    /// When others found it gone.
+    pub lost_at: Option<Timestamp>,
+    /// How often it has renewed its lease; `None` when it has none any more.
+    pub heartbeats: Option<i64>,
+    /// How many jobs it runs.
+    pub running: Count,
+}
+
+/// Figures of the whole, each counted up to [`COUNT_MAX`].
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Stats {
+    /// Jobs that wait for another.
+    pub waiting: Count,
+    /// Jobs that wait for their time.
+    pub scheduled: Count,
+    /// Jobs in queues.
+    pub queued: Count,
+    /// Jobs that run.
+    pub running: Count,
+    /// How the runs that ended in the asked time ended; when there are more than can be counted, the latest ones.
+    pub ended: BTreeMap<Outcome, u64>,
+    /// Whether there are more.
+    pub more_ended: bool,
+    /// Schedules that are not deleted.
+    pub schedules: Count,
+    /// Of those counted, how many are paused.
+    pub paused: u64,
+    /// Of those counted, whose last run failed.
+    pub failing: u64,
+    /// Of those counted, which cannot be fired.
+    pub with_problem: u64,
+    /// Nodes that hold a lease.
+    pub nodes: u64,
+}
+
+/// A run's place in the order in which runs ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Ended {
+    /// When.
+    pub finished_at: Timestamp,
+    /// Which.
+    pub job_id: JobId,
+}
+
+/// What is read for people and programs that look from outside.
+#[async_trait]
+pub trait Readings: Send + Sync {
+    /// Jobs, latest made first, made before a job.
+    async fn jobs_by(
+        &self, filter: &JobFilter, before: Option<JobId>, limit: usize,
+    ) -> StoreResult<Page<JobView, JobId>>;
+
+    /// Jobs made after a job, earliest first.
+    async fn jobs_after(&self, after: JobId, limit: usize) -> StoreResult<Vec<JobView>>;
+
+    /// Jobs that ended after an end, earliest end first. Two ends that are stored at the same time may come in either
+    /// order of their times: whoever follows the ends looks back a little.
+    async fn ended_after(&self, after: Ended, limit: usize) -> StoreResult<Vec<JobView>>;
+
+    /// Schedules in order of name, after a name.
+    async fn schedules_by(
+        &self, filter: &ScheduleFilter, after: Option<&str>, limit: usize,
+    ) -> StoreResult<Page<Schedule, String>>;
+
+    /// The schedules that are due next, soonest first.
+    async fn next_schedules(&self, owner: Option<&str>, limit: usize) -> StoreResult<Vec<Schedule>>;
+
+    /// Queues in order of name, after a name.
+    async fn queues(&self, after: Option<&str>, limit: usize) -> StoreResult<Vec<QueueRow>>;
+
+    /// One queue.
+    async fn queue(&self, name: &str) -> StoreResult<Option<QueueRow>>;
+
+    /// An active hold of a queue, by its id.
+    async fn reservation_by_id(&self, id: ReservationId) -> StoreResult<Option<Reservation>>;
+
+    /// Nodes, latest started first, before a node; only those that hold a lease, or all there ever were.
+    async fn nodes(&self, alive: bool, before: Option<NodeId>, limit: usize) -> StoreResult<Vec<NodeRow>>;
+
+    /// Templates in order of name, after a name.
+    async fn templates(&self, after: Option<&str>, limit: usize) -> StoreResult<Vec<Template>>;
+
+    /// Figures of the whole; runs are counted that ended at or after an instant.
+    async fn stats(&self, ended_since: Timestamp) -> StoreResult<Stats>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_knows_where_the_next_one_begins() {
+        let page = |rows: Vec<u8>, stopped| Page::of(rows, 2, |row| *row, stopped);
+        assert_eq!(page(vec![9, 8, 7], None), Page { items: vec![9, 8], next: Some(8) });
+        assert_eq!(page(vec![9, 8], None), Page { items: vec![9, 8], next: None });
+        assert_eq!(page(vec![9], Some(3)), Page { items: vec![9], next: Some(3) });
+    }
+
+    #[test]
+    fn counting_stops_and_says_so() {
+        assert_eq!(Count::of(COUNT_MAX), Count { value: COUNT_MAX, more: false });
+        assert_eq!(Count::of(COUNT_MAX + 1), Count { value: COUNT_MAX, more: true });
+    }
+
+    #[test]
+    fn times_bound_ids() {
+        let at = |text: &str| Some(text.parse::<Timestamp>().unwrap());
+        let filter =
+            JobFilter { since: at("2026-03-01T00:00:00Z"), until: at("2026-03-02T00:00:00Z"), ..JobFilter::default() };
+        let (from, to) = filter.id_range(None);
+        let made = |text: &str| JobId::at(text.parse().unwrap(), [0x80, 0, 0, 0, 0, 0, 0, 0]);
+        assert!(from <= made("2026-03-01T00:00:00Z") && made("2026-03-01T23:59:59.999999Z") < to);
+        assert!(made("2026-02-28T23:59:59.999999Z") < from && made("2026-03-02T00:00:00Z") >= to);
+    }
+}

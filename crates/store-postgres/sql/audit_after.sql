@@ -1,0 +1,3 @@
+-- What was done since a row, earliest first.
+SELECT id, at, actor, token_id, action, subject, request_id, before::text, after::text FROM punctual_internal.audit_log
+WHERE id > $1 ORDER BY id LIMIT $2

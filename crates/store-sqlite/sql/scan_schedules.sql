@@ -1,0 +1,3 @@
+-- The names that a list of all schedules looks at.
+SELECT id, name FROM punctual_schedules
+WHERE deleted_at IS NULL AND name > ?1 AND ?4 IS NULL ORDER BY name LIMIT ?2 OFFSET ?3

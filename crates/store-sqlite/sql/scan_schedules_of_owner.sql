@@ -1,0 +1,3 @@
+-- The names that a list of one owner's schedules looks at.
+SELECT id, name FROM punctual_schedules
+WHERE deleted_at IS NULL AND owner = ?4 AND name > ?1 ORDER BY name LIMIT ?2 OFFSET ?3

@@ -1,0 +1,2 @@
+-- A page of schedules: the names that a `scan` statement finds, checked one by one.
+SELECT r.* FROM (
