@@ -74,7 +74,7 @@ async fn try_finish(shared: &Shared, lease: Lease, runs: &[FinishedRun], suspici
     if runs.is_empty() {
         return Ok(Vec::new());
     }
-    if let Some(results) = try_close_completed(shared, lease, runs).await? {
+    if !suspicious && let Some(results) = try_close_completed(shared, lease, runs).await? {
         shared.ended.send_replace(());
         return Ok(results);
     }

@@ -86,22 +86,24 @@ pub async fn a10_the_ledger_outlives_the_history(world: &mut World) {
 }
 
 pub async fn c09_a_run_that_ended_is_not_overwritten_by_its_own_node(world: &mut World) {
-    let id = world.enqueue(job()).await;
+    let ids = world.enqueue_all(vec![job(); 2]).await;
     let lease = world.node("a").await;
-    world.claim_one(lease).await;
-    // As a restored backup may hold it: the run has ended, and its node has not heard of it.
-    let (job_id, at) = (world.raw.uuid_literal(id.0), world.raw.time_literal(clock_time("00:00:00")));
+    assert_eq!(world.claim(lease, ALL).await, ids);
+    // As a restored backup may hold it: the runs have ended, and their node has not heard of it.
+    let at = world.raw.time_literal(clock_time("00:00:00"));
     let insert = "INSERT INTO {runs} (job_id, finished_at, outcome, final) VALUES";
-    assert_eq!(world.tamper(&format!("{insert} ({job_id}, {at}, 'completed', TRUE)")).await, Ok(1));
+    for id in &ids {
+        let job_id = world.raw.uuid_literal(id.0);
+        assert_eq!(world.tamper(&format!("{insert} ({job_id}, {at}, 'cancelled', TRUE)")).await, Ok(1));
+    }
     world.pass(secs(5));
-    let late = FinishedRun::failed(id, ErrorCode::TargetError, "too late");
-    assert_eq!(world.finish(lease, late.clone()).await, FinishResult::AlreadyClosed);
-    assert_eq!(world.finish(lease, late).await, FinishResult::LostLease, "the claim is gone");
-    let outcome =
-        format!("SELECT COUNT(*) FROM {{runs}} WHERE job_id = {job_id} AND outcome = '{}'", Outcome::Completed);
-    assert_eq!(world.count(&outcome).await, 1);
-    assert_eq!(world.count("SELECT COUNT(*) FROM {runs}").await, 1);
-    assert_eq!(world.count("SELECT COUNT(*) FROM {jobs}").await, 1);
+    for late in [FinishedRun::failed(ids[0], ErrorCode::TargetError, "too late"), FinishedRun::completed(ids[1])] {
+        assert_eq!(world.finish(lease, late.clone()).await, FinishResult::AlreadyClosed);
+        assert_eq!(world.finish(lease, late).await, FinishResult::LostLease, "the claim is gone");
+    }
+    let outcome = format!("SELECT COUNT(*) FROM {{runs}} WHERE outcome = '{}'", Outcome::Cancelled);
+    assert_eq!(world.count(&outcome).await, 2);
+    assert_eq!(world.count("SELECT COUNT(*) FROM {jobs}").await, 2);
 }
 
 pub async fn c12_ends_that_are_reported_together_are_stored_together_or_not_at_all(world: &mut World) {
