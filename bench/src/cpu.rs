@@ -15,11 +15,22 @@ impl Cpu {
         Ok(Self { postmaster: file.lines().next().unwrap_or_default().trim().to_owned() })
     }
 
-    /// Microseconds used so far, by processes that are still there.
-    pub fn micros(&self) -> f64 {
-        let own = numbered("/proc/self/task").map(|thread| ran(&format!("/proc/self/task/{thread}"))).sum::<f64>();
-        let server = numbered("/proc").map(|process| format!("/proc/{process}")).filter(|path| self.is_child(path));
-        (own + server.map(|path| ran(&path)).sum::<f64>()) / 1000.0
+    /// Microseconds used so far, by processes that are still there: to be asked before something is measured. The own
+    /// come last, because looking at all others takes time, too.
+    pub fn before(&self) -> f64 {
+        let server = self.server();
+        server + own()
+    }
+
+    /// The same behind what is measured.
+    pub fn after(&self) -> f64 {
+        let own = own();
+        own + self.server()
+    }
+
+    fn server(&self) -> f64 {
+        let processes = numbered("/proc").map(|process| format!("/proc/{process}"));
+        processes.filter(|path| self.is_child(path)).map(|path| ran(&path)).sum()
     }
 
     fn is_child(&self, path: &str) -> bool {
@@ -29,14 +40,18 @@ impl Cpu {
     }
 }
 
+fn own() -> f64 {
+    numbered("/proc/self/task").map(|thread| ran(&format!("/proc/self/task/{thread}"))).sum()
+}
+
 /// The entries of a folder that are numbers.
 fn numbered(folder: &str) -> impl Iterator<Item = String> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().into_string().ok().filter(|name| name.parse::<u32>().is_ok()))
 }
 
-/// Nanoseconds that a thread was running.
+/// Microseconds that a thread was running.
 fn ran(path: &str) -> f64 {
     let stat = fs::read_to_string(format!("{path}/schedstat")).unwrap_or_default();
-    stat.split_whitespace().next().and_then(|word| word.parse().ok()).unwrap_or(0.0)
+    stat.split_whitespace().next().and_then(|word| word.parse().ok()).map_or(0.0, |nanos: f64| nanos / 1000.0)
 }

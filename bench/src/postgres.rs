@@ -235,11 +235,11 @@ impl Match {
         let (speed, cpu, logged) = turn.figures();
         for number in 0..turns {
             for side in if number % 2 == 0 { [0, 1] } else { [1, 0] } {
-                let (wal, used) = (self.wal().await?, self.cpu.micros());
+                let (wal, used) = (self.wal().await?, self.cpu.before());
                 let started = Instant::now();
                 let count = turn.of(&mut *self.sides[side]).await?;
                 let rate = per_second(count, started);
-                let used = (self.cpu.micros() - used) / each(count);
+                let used = (self.cpu.after() - used) / each(count);
                 let bytes = (self.wal().await? - wal) / each(count);
                 let on = |value: f64| if side == 0 { (None, Some(value)) } else { (Some(value), None) };
                 self.report.add(speed, on(rate));

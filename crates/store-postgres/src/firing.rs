@@ -2,7 +2,7 @@
 
 use crate::error::{Failure, Work};
 use crate::jobs::{Closing, serial_keys, settling};
-use crate::making::{self, Making};
+use crate::making::{self, Making, trimmed};
 use crate::params::{Params, params, time};
 use crate::rows::Columns;
 use crate::session::{Answer, Step};
@@ -15,6 +15,7 @@ use punctual_core::job::{NewJob, Origin};
 use punctual_core::ledger::DecidedRange;
 use punctual_core::run::ErrorCode;
 use punctual_core::schedule::Schedule;
+use punctual_core::slot::{Decision, Reason};
 use punctual_core::store::StoreError;
 use std::collections::BTreeSet;
 
@@ -241,10 +242,12 @@ impl Tx<'_> {
             node.map(|id| id.0),
             slots.iter().map(|it| it.schedule.id.0).collect::<Vec<_>>(),
             slots.iter().map(|it| time(it.slot.slot_at)).collect::<Vec<_>>(),
-            slots.iter().map(|it| time(it.slot.through)).collect::<Vec<_>>(),
-            slots.iter().map(|it| i64::try_from(it.slot.count).unwrap_or(i64::MAX)).collect::<Vec<_>>(),
-            slots.iter().map(|it| it.slot.decision.as_str()).collect::<Vec<_>>(),
-            slots.iter().map(|it| it.slot.reason.as_str()).collect::<Vec<_>>(),
+            trimmed(slots.iter().map(|it| (it.slot.through != it.slot.slot_at).then(|| time(it.slot.through)))),
+            trimmed(
+                slots.iter().map(|it| (it.slot.count != 1).then(|| i64::try_from(it.slot.count).unwrap_or(i64::MAX)))
+            ),
+            trimmed(slots.iter().map(|it| (it.slot.decision != Decision::Fired).then(|| it.slot.decision.as_str()))),
+            trimmed(slots.iter().map(|it| (it.slot.reason != Reason::OnTime).then(|| it.slot.reason.as_str()))),
             slots.iter().map(|it| it.job.map(|id| id.0)).collect::<Vec<_>>(),
             slots.iter().map(|it| it.slot.late_ms).collect::<Vec<_>>(),
             slots.iter().map(|it| it.schedule.version).collect::<Vec<_>>(),
