@@ -12,7 +12,8 @@ use punctual_testkit::{Backing, Harness, StoreKind, VirtualClock, World};
 use std::sync::Arc;
 
 /// What the template is made of.
-const SCHEMA: &str = include_str!("../../migrations/0001_ground.sql");
+const SCHEMA: &str =
+    concat!(include_str!("../../migrations/0001_ground.sql"), include_str!("../../migrations/0004_access.sql"));
 
 /// Opens databases on the throw-away server.
 pub struct PostgresHarness;

@@ -1,0 +1,112 @@
+//! The closed sets and the nested shapes of the API, as the OpenAPI document shows them; `core` reads and writes them.
+
+use punctual_core::access::Role;
+use punctual_core::job::JobState;
+use punctual_core::run::{ErrorCode, Outcome, Trigger};
+use punctual_core::schedule::{Overlap, Source};
+use punctual_core::slot::{Decision, Reason};
+use serde_json::json;
+use std::borrow::Cow;
+use utoipa::openapi::RefOr;
+use utoipa::openapi::schema::{ObjectBuilder, Schema, SchemaType, Type};
+use utoipa::{PartialSchema, ToSchema};
+
+/// A schema that lists the words of one of `core`'s closed sets.
+macro_rules! word_schemas {
+    ($($schema:ident = $words:ty as $name:literal;)+) => { $(
+        /// The words of a closed set.
+        pub(crate) struct $schema;
+
+        impl PartialSchema for $schema {
+            fn schema() -> RefOr<Schema> {
+                let words = <$words>::ALL.iter().map(|word| json!(word.as_str()));
+                RefOr::T(Schema::Object(
+                    ObjectBuilder::new().schema_type(SchemaType::new(Type::String)).enum_values(Some(words)).build(),
+                ))
+            }
+        }
+
+        impl ToSchema for $schema {
+            fn name() -> Cow<'static, str> {
+                Cow::Borrowed($name)
+            }
+        }
+    )+ };
+}
+
+word_schemas! {
+    StateWord = JobState as "JobState";
+    OutcomeWord = Outcome as "Outcome";
+    ErrorCodeWord = ErrorCode as "ErrorCode";
+    TriggerWord = Trigger as "Trigger";
+    OverlapWord = Overlap as "Overlap";
+    SourceWord = Source as "Source";
+    DecisionWord = Decision as "Decision";
+    ReasonWord = Reason as "Reason";
+    RoleWord = Role as "Role";
+}
+
+/// A document whose shape the API describes by hand, because `core` reads and writes it.
+macro_rules! document_schemas {
+    ($($schema:ident as $name:literal = $text:tt;)+) => { $(
+        /// A document of `core`.
+        pub(crate) struct $schema;
+
+        impl PartialSchema for $schema {
+            fn schema() -> RefOr<Schema> {
+                serde_json::from_value(json!($text)).unwrap_or_else(|_| RefOr::T(Schema::default()))
+            }
+        }
+
+        impl ToSchema for $schema {
+            fn name() -> Cow<'static, str> {
+                Cow::Borrowed($name)
+            }
+        }
+    )+ };
+}
+
+document_schemas! {
+    TargetDocument as "Target" = {
+        "description": "What a job does.",
+        "oneOf": [
+            { "type": "object", "title": "command", "required": ["kind", "argv"], "additionalProperties": false, "properties": {
+                "kind": { "type": "string", "enum": ["command"] },
+                "argv": { "type": "array", "items": { "type": "string" }, "minItems": 1, "description": "The program and its arguments; no shell stands between." },
+                "env": { "type": "object", "additionalProperties": { "type": "string" } },
+                "cwd": { "type": ["string", "null"] } } },
+            { "type": "object", "title": "http", "required": ["kind", "url"], "additionalProperties": false, "properties": {
+                "kind": { "type": "string", "enum": ["http"] },
+                "method": { "type": "string" }, "url": { "type": "string", "pattern": "^https?://" },
+                "headers": { "type": "object", "additionalProperties": { "type": "string" } },
+                "body": { "type": ["string", "null"] } } },
+            { "type": "object", "title": "sql", "required": ["kind", "connection", "function"], "additionalProperties": false, "properties": {
+                "kind": { "type": "string", "enum": ["sql"] }, "connection": { "type": "string" }, "function": { "type": "string" } } },
+            { "type": "object", "title": "task", "required": ["kind", "name"], "additionalProperties": false, "properties": {
+                "kind": { "type": "string", "enum": ["task"] }, "name": { "type": "string" } } },
+            { "type": "object", "title": "flow", "required": ["kind", "name"], "additionalProperties": false, "properties": {
+                "kind": { "type": "string", "enum": ["flow"] }, "name": { "type": "string" } } },
+            { "type": "object", "title": "graph", "required": ["kind", "id"], "additionalProperties": false, "properties": {
+                "kind": { "type": "string", "enum": ["graph"] }, "id": { "type": "string" } } }
+        ]
+    };
+    RetryDocument as "Retry" = {
+        "type": "object", "description": "How a job is tried again.", "additionalProperties": false, "properties": {
+            "max_attempts": { "type": "integer", "minimum": 1, "maximum": 1000, "description": "1 means no retry." },
+            "backoff": { "type": "string", "enum": ["fixed", "exponential"] },
+            "base": { "type": "string", "description": "The first wait, a duration such as 1s." },
+            "max": { "type": "string", "description": "The longest wait, a duration such as 10m." },
+            "max_age": { "type": ["string", "null"], "description": "No retry when the first job is older than this." },
+            "max_interruptions": { "type": "integer", "minimum": 0, "maximum": 1000 } }
+    };
+    MissedDocument as "Missed" = {
+        "description": "What happens to slots that passed while nobody could fire them.",
+        "oneOf": [
+            { "type": "string", "enum": ["skip", "once", "all"] },
+            { "type": "object", "required": ["policy"], "additionalProperties": false, "properties": {
+                "policy": { "type": "string", "enum": ["skip", "once", "all"] },
+                "window": { "type": ["string", "null"], "description": "A duration such as 1h." },
+                "limit": { "type": "integer", "minimum": 1, "maximum": 100000 } } }
+        ]
+    };
+}
