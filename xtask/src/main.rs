@@ -1,5 +1,6 @@
-//! What a developer and CI run: `cargo xtask deps | test | tidy | bench | sim | mutants`.
+//! What a developer and CI run: `cargo xtask deps | test | tidy | bench | sim | mutants | api-check | openapi`.
 
+mod api;
 mod bench;
 mod cmd;
 mod deps;
@@ -35,6 +36,10 @@ enum Task {
     Sim(sim::Args),
     /// Check that the suite catches every bug kept in mutants/
     Mutants(mutants::Args),
+    /// Test the API against its own document, with many examples of every call
+    ApiCheck(api::Args),
+    /// Write openapi.json anew from the code
+    Openapi,
 }
 
 fn main() -> ExitCode {
@@ -45,6 +50,8 @@ fn main() -> ExitCode {
         Task::Bench(args) => bench::run(&args),
         Task::Sim(args) => sim::run(&args),
         Task::Mutants(args) => mutants::run(&args),
+        Task::ApiCheck(args) => api::run(&args),
+        Task::Openapi => api::write_document(),
     };
     // Without the backtrace that `?` from main would print: these are messages for people.
     done.map_or_else(

@@ -18,6 +18,7 @@ const example = (spec, given, depth = 0) => {
   const kind = Array.isArray(schema.type) ? schema.type.find((it) => it !== "null") : schema.type;
   const choice = (schema.oneOf || schema.anyOf || schema.allOf || []).find((it) => it.type !== "null");
   if (depth > 4) return null;
+  if (schema.example !== undefined) return schema.example;
   if (schema.enum) return schema.enum[0];
   if (choice) return example(spec, choice, depth + 1);
   if (kind === "array") return schema.items ? [example(spec, schema.items, depth + 1)] : [];

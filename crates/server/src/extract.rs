@@ -87,6 +87,12 @@ fn too_large(max: usize) -> Problem {
 
 /// Reads JSON strictly; says which field is wrong.
 pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Answered<T> {
+    // A list of values would be taken for an object's fields in their order, which nobody means.
+    if bytes.trim_ascii_start().first() == Some(&b'[') {
+        return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid", "the body is a list and not an object")
+            .remedy("see /docs for what this call takes")
+            .at("/"));
+    }
     let mut reader = serde_json::Deserializer::from_slice(bytes);
     let value = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
         let pointer = error.path().to_string().replace(['.', '['], "/").replace(']', "");

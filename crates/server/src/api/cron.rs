@@ -20,8 +20,10 @@ const YEAR: SignedDuration = SignedDuration::from_hours(366 * 24);
 #[into_params(parameter_in = Query)]
 pub(crate) struct PreviewAsked {
     /// A cron expression.
+    #[param(example = "0 8 * * 1-5")]
     expr: String,
     /// An IANA time zone; `UTC` unless said otherwise.
+    #[param(example = "Europe/Berlin")]
     tz: Option<String>,
     /// How many fires, 1 to 500; 10 unless said otherwise.
     #[param(minimum = 1, maximum = 500)]

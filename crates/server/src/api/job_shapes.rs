@@ -16,7 +16,9 @@ use uuid::Uuid;
 /// A job that is to be made. What is left out comes from the template, or is as usual.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-#[schema(as = NewJob)]
+#[schema(as = NewJob, example = json!({
+    "target": { "kind": "command", "argv": ["true"] }, "input": {}, "queue": "default", "timeout": "30s",
+    "retry": { "max_attempts": 3, "backoff": "exponential", "base": "1s", "max": "10m" } }))]
 pub(crate) struct NewJobBody {
     /// The name of a template to begin with.
     pub(crate) template: Option<String>,

@@ -252,6 +252,7 @@ pub(crate) async fn retry(ask: Ask, Named(id): Named) -> Answered<Made> {
 /// Where a queued job is to go: exactly one of these.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(example = json!({ "to": "front" }))]
 pub(crate) struct MoveBody {
     /// Directly before this job of the same queue.
     before: Option<Uuid>,

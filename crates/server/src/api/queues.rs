@@ -214,7 +214,7 @@ async fn owns(state: &AppState, caller: &Caller, id: JobId) -> Answered<bool> {
 /// A hold of a queue that is asked for.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-#[schema(as = NewReservation)]
+#[schema(as = NewReservation, example = json!({ "expires_in": "5m" }))]
 pub(crate) struct ReserveAsked {
     /// How long, such as `5m`.
     #[schema(value_type = String)]

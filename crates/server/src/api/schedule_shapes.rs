@@ -23,7 +23,10 @@ use uuid::Uuid;
 /// A schedule that is to be made: one of `cron`, `every` and `at` says when.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-#[schema(as = NewSchedule)]
+#[schema(as = NewSchedule, example = json!({
+    "name": "nightly", "cron": "0 2 * * *", "timezone": "Europe/Berlin",
+    "target": { "kind": "command", "argv": ["backup.sh", "--all"] },
+    "missed": "once", "timeout": "30m", "labels": { "team": "billing" } }))]
 pub(crate) struct NewScheduleBody {
     /// Unique; a UUID is none.
     #[schema(min_length = 1, max_length = 200)]

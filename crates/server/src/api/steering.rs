@@ -86,6 +86,7 @@ pub(crate) async fn trigger(ask: Ask, Named(key): Named, sent: MaybeSent<Trigger
 /// When a schedule is to fire next.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(example = json!({ "at": "2099-12-01T08:00:00Z" }))]
 pub(crate) struct RescheduleAsked {
     at: Timestamp,
 }

@@ -86,6 +86,7 @@ pub(crate) async fn nodes(
 #[into_params(parameter_in = Query)]
 pub(crate) struct StatsAsked {
     /// Such as `24h`; `1h` unless said otherwise.
+    #[param(example = "24h")]
     window: Option<String>,
 }
 

@@ -22,7 +22,7 @@ use uuid::Uuid;
 /// A token that is to be made.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-#[schema(as = NewToken)]
+#[schema(as = NewToken, example = json!({ "name": "ci", "owner": "ci", "role": "operator" }))]
 pub(crate) struct NewTokenBody {
     /// For people.
     name: String,

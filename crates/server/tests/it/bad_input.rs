@@ -36,7 +36,7 @@ async fn c12_bad_input_is_refused_with_a_code_and_a_remedy_and_changes_nothing(w
     let post = |path: &str| world.call("POST", path);
     let wrong_secret = format!("{}x", world.admin);
     let huge = vec![b' '; 5 * 1024 * 1024];
-    let deep = "[".repeat(100_000);
+    let deep = format!("{{\"target\":{{\"kind\":\"task\",\"name\":\"t\"}},\"input\":{}", "[".repeat(100_000));
     let table: Vec<(&str, Call, u16, &str)> = vec![
         ("no token", world.bare("POST", "/jobs").json(&job()), 401, "not_authenticated"),
         ("wrong token", world.bare("POST", "/jobs").token(&wrong_secret).json(&job()), 401, "not_authenticated"),
@@ -68,6 +68,7 @@ async fn c12_bad_input_is_refused_with_a_code_and_a_remedy_and_changes_nothing(w
         ("malformed JSON", post("/jobs").raw("application/json", b"{\"target\":".to_vec()), 400, "malformed_json"),
         ("two documents", post("/jobs").raw("application/json", b"{} {}".to_vec()), 400, "malformed_json"),
         ("too deep", post("/jobs").raw("application/json", deep.into_bytes()), 400, "malformed_json"),
+        ("a list", post("/jobs").json(&json!([{ "kind": "task", "name": "t" }])), 422, "invalid"),
         ("not UTF-8", post("/jobs").raw("application/json", b"{\"queue\":\"\xff\"}".to_vec()), 400, "malformed_json"),
         ("not JSON", post("/jobs").raw("text/plain", b"{}".to_vec()), 415, "not_json"),
         ("no body", post("/jobs").raw("application/json", Vec::new()), 400, "malformed_json"),
