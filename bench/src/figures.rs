@@ -15,6 +15,22 @@ pub enum Figure {
     ClaimAndFinish,
     /// Slots fired in batches.
     Fire,
+    /// Bytes of write-ahead log for each job, enqueued in batches.
+    WalOfEnqueue,
+    /// Bytes of write-ahead log for each job, claimed and finished in batches.
+    WalOfClaimAndFinish,
+    /// Bytes of write-ahead log for each slot that is fired.
+    WalOfFire,
+    /// Processor time of program and server together, for each job enqueued in batches.
+    CpuOfEnqueue,
+    /// The same for each job enqueued by itself.
+    CpuOfSingle,
+    /// The same by many callers.
+    CpuOfMany,
+    /// The same for each job claimed and finished in batches.
+    CpuOfClaimAndFinish,
+    /// The same for each slot that is fired.
+    CpuOfFire,
 }
 
 impl Figure {
@@ -25,6 +41,14 @@ impl Figure {
             Self::EnqueueManyCallers => "enqueue, one by one, 64 callers",
             Self::ClaimAndFinish => "claim + finish, batches of 500",
             Self::Fire => "fire, batches of 500",
+            Self::WalOfEnqueue => "WAL bytes a job, enqueue",
+            Self::WalOfClaimAndFinish => "WAL bytes a job, claim + finish",
+            Self::WalOfFire => "WAL bytes a slot, fire",
+            Self::CpuOfEnqueue => "CPU µs a job, enqueue",
+            Self::CpuOfSingle => "CPU µs a job, enqueue one by one",
+            Self::CpuOfMany => "CPU µs a job, the same, 64 callers",
+            Self::CpuOfClaimAndFinish => "CPU µs a job, claim + finish",
+            Self::CpuOfFire => "CPU µs a slot, fire",
         }
     }
 }
@@ -33,6 +57,8 @@ impl Figure {
 #[derive(Debug)]
 pub struct Report {
     title: &'static str,
+    /// What the reference and what is measured are called.
+    sides: [&'static str; 2],
     rounds: usize,
     ours: BTreeMap<Figure, Vec<f64>>,
     reference: BTreeMap<Figure, Vec<f64>>,
@@ -40,29 +66,35 @@ pub struct Report {
 
 impl Report {
     /// An empty report.
-    pub fn new(title: &'static str, rounds: usize) -> Self {
-        Self { title, rounds, ours: BTreeMap::new(), reference: BTreeMap::new() }
+    pub fn new(title: &'static str, sides: [&'static str; 2], rounds: usize) -> Self {
+        Self { title, sides, rounds, ours: BTreeMap::new(), reference: BTreeMap::new() }
     }
 
     /// Adds what one round measured on one side.
-    pub fn add(&mut self, figure: Figure, ours: Option<f64>, reference: Option<f64>) {
+    pub fn add(&mut self, figure: Figure, (ours, reference): (Option<f64>, Option<f64>)) {
         self.ours.entry(figure).or_default().extend(ours);
         self.reference.entry(figure).or_default().extend(reference);
     }
 
-    /// One line for each figure: medians of both sides, the ratio, and how far the rounds lay apart.
+    /// One line for each figure: medians of both sides, the median of the ratios that the rounds had, and how far these
+    /// lay apart: the middle half. A table in the form that `bench/RESULTS.md` keeps.
     pub fn print(&self) {
-        println!("{}; medians of {} rounds in alternating order", self.title, self.rounds);
-        println!("{:<34} {:>12} {:>12} {:>7}  spread", "", "raw/s", "store/s", "ratio");
+        println!("{}; medians of {} rounds in alternating order\n", self.title, self.rounds);
+        println!(
+            "| {:<34} | {:>10} | {:>10} | {:>5} | middle half |",
+            "per second unless said", self.sides[0], self.sides[1], "ratio"
+        );
+        println!("| --- | ---: | ---: | ---: | --- |");
         for (figure, ours) in &self.ours {
             let reference = &self.reference[figure];
-            let (ours_median, reference_median) = (median(ours), median(reference));
+            let ratios: Vec<f64> = ours.iter().zip(reference).map(|(ours, reference)| ours / reference).collect();
             println!(
-                "{:<34} {reference_median:>12.0} {ours_median:>12.0} {:>7.2}  raw {}, store {}",
+                "| {:<34} | {:>10.0} | {:>10.0} | {:>5.2} | {} |",
                 figure.words(),
-                ours_median / reference_median,
-                spread(reference),
-                spread(ours),
+                median(reference),
+                median(ours),
+                median(&ratios),
+                spread(&ratios),
             );
         }
     }
@@ -74,13 +106,15 @@ fn sorted(values: &[f64]) -> Vec<f64> {
     values
 }
 
-fn median(values: &[f64]) -> f64 {
+/// The middle of what was measured.
+pub fn median(values: &[f64]) -> f64 {
     sorted(values).get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
 fn spread(values: &[f64]) -> String {
-    match sorted(values).as_slice() {
-        [first, .., last] => format!("{first:.0}..{last:.0}"),
+    let sorted = sorted(values);
+    match (sorted.get(sorted.len() / 4), sorted.get(sorted.len() * 3 / 4)) {
+        (Some(low), Some(high)) => format!("{low:.2} to {high:.2}"),
         _ => "-".to_owned(),
     }
 }

@@ -1,17 +1,23 @@
 //! What growth costs the PostgreSQL store: history, schedules, and a transaction that pins the oldest snapshot.
 //!
-//! The same load is put on an empty database and on a full one, on the same durable server, in the same run. The full
-//! one is filled by `generate_series`, because making ten million runs one by one is not what is measured.
+//! An empty database and a full one on the same durable server take turns, batch by batch. The full one is filled by
+//! `generate_series`, because making ten million runs one by one is not what is measured.
 
-use crate::load::{self, Outcome};
-use punctual_core::store::Store;
+use crate::figures::{Figure, Report};
+use crate::load::{self, BATCH, Outcome, SCHEDULES, per_second};
+use punctual_core::store::{Lease, Store};
 use punctual_store_postgres::{PostgresOptions, PostgresStore};
 use punctual_testkit::postgres::{Database, PrivateServer};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio_postgres::Client;
 
-const ROUNDS: usize = 3;
+/// Batches of claims on each side.
+const TURNS: usize = 80;
+/// Claims of one job, for their times.
+const CLAIMS: usize = 400;
+/// Rows that died and cannot be removed while a snapshot is pinned.
+const DEAD: usize = 80_000;
 
 /// Fills a database: `HISTORY` finished jobs and `SCHEDULES` schedules that are due tomorrow.
 const FILL: [(&str, &str); 4] = [
@@ -42,25 +48,44 @@ const FILL: [(&str, &str); 4] = [
     ),
 ];
 
-/// Prints the table. `history` finished runs and `schedules` schedules fill the full database.
+/// Prints the tables. `history` finished runs and `schedules` schedules fill the full database.
 pub fn run(history: i64, schedules: i64) -> Outcome<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let server = PrivateServer::start(true);
     runtime.block_on(async {
-        let empty = Side::open(&server).await?;
-        let full = Side::open(&server).await?;
-        full.fill(history, schedules).await?;
-        let mut rates = [Vec::new(), Vec::new()];
-        for round in 0..ROUNDS {
-            // Alternating, so that a machine that slows down favours nobody.
-            for side in if round % 2 == 0 { [0, 1] } else { [1, 0] } {
-                let rate = [&empty, &full][side].load(round).await?;
-                rates[side].push(rate);
-            }
+        pinned(&server).await?;
+        let sides = [Side::open(&server).await?, Side::open(&server).await?];
+        sides[1].fill(history, schedules).await?;
+        let title = "PostgreSQL with a long history and many schedules, against an empty database";
+        let mut report = Report::new(title, ["empty", "full"], TURNS);
+        println!("\n{history} finished runs, {schedules} schedules\n");
+        for side in &sides {
+            load::enqueue(&side.store, TURNS * BATCH).await?;
         }
-        print_growth(history, schedules, &rates);
-        pinned(&empty).await
+        turns(&sides, TURNS, Figure::ClaimAndFinish, &mut report).await?;
+        for side in &sides {
+            side.make_due_schedules().await?;
+        }
+        turns(&sides, SCHEDULES / BATCH, Figure::Fire, &mut report).await?;
+        report.print();
+        Ok(())
     })
+}
+
+/// Batch by batch, so that whatever else the machine does meets both alike.
+async fn turns(sides: &[Side; 2], turns: usize, figure: Figure, report: &mut Report) -> Outcome<()> {
+    for turn in 0..turns {
+        for at in if turn % 2 == 0 { [0, 1] } else { [1, 0] } {
+            let started = Instant::now();
+            let count = match figure {
+                Figure::Fire => sides[at].store.fire_due(None, BATCH).await?.jobs.len(),
+                _ => sides[at].claim_and_finish(BATCH).await?,
+            };
+            let rate = per_second(count, started);
+            report.add(figure, if at == 0 { (None, Some(rate)) } else { (Some(rate), None) });
+        }
+    }
+    Ok(())
 }
 
 /// A database with a store on it.
@@ -68,23 +93,19 @@ struct Side {
     database: Database,
     store: Arc<dyn Store>,
     client: Client,
-}
-
-/// What one round of load measured, in units per second.
-#[derive(Clone, Copy)]
-struct Rates {
-    claim_and_finish: f64,
-    fire: f64,
+    node: Lease,
 }
 
 impl Side {
     async fn open(server: &PrivateServer) -> Outcome<Self> {
         let database = Database::empty_on(server).await;
-        let store = Arc::new(PostgresStore::connect(&database.url(), PostgresOptions::default()).await?);
+        let store: Arc<dyn Store> =
+            Arc::new(PostgresStore::connect(&database.url(), PostgresOptions::default()).await?);
         // The first job makes the lane that the filler's jobs name.
         store.enqueue_jobs(vec![load::job()]).await?;
+        let node = load::node(&store).await?;
         let client = database.connect().await;
-        Ok(Self { database, store, client })
+        Ok(Self { database, store, client, node })
     }
 
     async fn fill(&self, history: i64, schedules: i64) -> Outcome<()> {
@@ -92,91 +113,93 @@ impl Side {
             let started = Instant::now();
             let count = if matches!(what, "jobs" | "runs") { history } else { schedules };
             let made = self.client.execute(sql, &[&count]).await?;
-            println!("filled: {made} {what} in {:.0} s", started.elapsed().as_secs_f64());
+            eprintln!("filled: {made} {what} in {:.0} s", started.elapsed().as_secs_f64());
         }
         self.client.batch_execute("VACUUM (ANALYZE)").await?;
         Ok(())
     }
 
-    async fn load(&self, round: usize) -> Outcome<Rates> {
-        let node = load::node(&self.store).await?;
-        load::enqueue(&self.store, load::JOBS).await?;
-        let started = Instant::now();
-        let ended = load::drain(&self.store, node).await?;
-        let claim_and_finish = load::per_second(ended, started);
-        load::make_schedules(&self.store, &format!("round {round}, ")).await?;
-        let back = "UPDATE punctual_internal.schedules SET created_at = created_at - interval '1 hour' WHERE name LIKE 'round%'";
+    async fn claim_and_finish(&self, limit: usize) -> Outcome<usize> {
+        let claimed = load::claim(&self.store, self.node, limit).await?;
+        load::finish(&self.store, self.node, &claimed).await?;
+        Ok(claimed.len())
+    }
+
+    /// Schedules that are due, among those that are not.
+    async fn make_due_schedules(&self) -> Outcome<()> {
+        load::make_schedules(&self.store, "due ").await?;
+        let back = "UPDATE punctual_internal.schedules SET created_at = created_at - interval '1 hour'
+                    WHERE name LIKE 'due %'";
         self.client.execute(back, &[]).await?;
         let due = "UPDATE punctual_internal.schedule_state SET next_slot_at = next_slot_at - interval '1 hour',
                    next_run_at = next_run_at - interval '1 hour'
-                   WHERE schedule_id IN (SELECT id FROM punctual_internal.schedules WHERE name LIKE $1)";
-        self.client.execute(due, &[&format!("round {round},%")]).await?;
-        let started = Instant::now();
-        let fired = load::fire_all(&self.store).await?;
-        let fire = load::per_second(fired, started);
-        load::drain(&self.store, node).await?;
-        Ok(Rates { claim_and_finish, fire })
+                   WHERE schedule_id IN (SELECT id FROM punctual_internal.schedules WHERE name LIKE 'due %')";
+        self.client.execute(due, &[]).await?;
+        Ok(())
+    }
+
+    /// Rows that come and go.
+    async fn churn(&self) -> Outcome<()> {
+        for _ in 0..DEAD / load::JOBS {
+            load::enqueue(&self.store, load::JOBS).await?;
+            load::drain(&self.store, self.node).await?;
+        }
+        Ok(())
     }
 }
 
-fn print_growth(history: i64, schedules: i64, rates: &[Vec<Rates>; 2]) {
-    let median = |side: usize, of: fn(&Rates) -> f64| {
-        let mut values: Vec<f64> = rates[side].iter().map(of).collect();
-        values.sort_by(f64::total_cmp);
-        values[values.len() / 2]
-    };
-    println!(
-        "PostgreSQL with {history} finished runs and {schedules} schedules against an empty database; medians of {ROUNDS}"
-    );
-    println!("{:<20} {:>12} {:>12} {:>7}", "", "empty/s", "full/s", "ratio");
-    let print = |what: &str, of: fn(&Rates) -> f64| {
-        let (empty, full) = (median(0, of), median(1, of));
-        println!("{what:<20} {empty:>12.0} {full:>12.0} {:>7.2}", full / empty);
-    };
-    print("claim + finish", |rates| rates.claim_and_finish);
-    print("fire", |rates| rates.fire);
-}
-
-/// How much slower a claim gets while an old transaction keeps every dead row from being removed.
-async fn pinned(side: &Side) -> Outcome<()> {
-    let node = load::node(&side.store).await?;
-    let before = claim_times(side, node).await?;
-    let pin = side.database.connect().await;
+/// How much slower a claim gets while an old transaction keeps every dead row from being removed. A snapshot holds on
+/// to the rows of its own database only, so that another one on the same server is the reference.
+async fn pinned(server: &PrivateServer) -> Outcome<()> {
+    let sides = [Side::open(server).await?, Side::open(server).await?];
+    for side in &sides {
+        load::drain(&side.store, side.node).await?;
+    }
+    let pin = sides[1].database.connect().await;
     pin.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM punctual_internal.queue").await?;
-    // Rows that die and stay: four times the load of a round.
-    for _ in 0..4 {
-        load::enqueue(&side.store, load::JOBS).await?;
-        load::drain(&side.store, node).await?;
+    for side in &sides {
+        side.churn().await?;
     }
-    let during = claim_times(side, node).await?;
+    let during = claim_times(&sides).await?;
     pin.batch_execute("ROLLBACK").await?;
-    side.client.batch_execute("VACUUM").await?;
-    let after = claim_times(side, node).await?;
+    for side in &sides {
+        side.client.batch_execute("VACUUM").await?;
+    }
+    let after = claim_times(&sides).await?;
     println!(
-        "a claim of one job, p50 / p99: without a pinned snapshot {}, with one and {} dead rows {}, after it {}",
-        told(before),
-        4 * load::JOBS,
-        told(during),
-        told(after)
+        "A claim of one job while a snapshot pins {DEAD} dead rows, and after it; {CLAIMS} in alternating order\n"
     );
-    println!("ratio p99 pinned / before: {:.1}", during.1.as_secs_f64() / before.1.as_secs_f64());
+    println!("| milliseconds | free p50 | pinned p50 | free p99 | pinned p99 | ratio p99 |");
+    println!("| --- | ---: | ---: | ---: | ---: | ---: |");
+    for (when, [free, held]) in [("while it is pinned", during), ("after it and a vacuum", after)] {
+        let ms = |time: Duration| time.as_secs_f64() * 1000.0;
+        println!(
+            "| {when} | {:.2} | {:.2} | {:.2} | {:.2} | {:.1} |",
+            ms(free.0),
+            ms(held.0),
+            ms(free.1),
+            ms(held.1),
+            ms(held.1) / ms(free.1)
+        );
+    }
     Ok(())
 }
 
-/// The middle, and what one in a hundred exceeds.
-async fn claim_times(side: &Side, node: punctual_core::store::Lease) -> Outcome<(Duration, Duration)> {
-    let mut times = Vec::new();
-    for _ in 0..300 {
-        side.store.enqueue_jobs(vec![load::job()]).await?;
-        let started = Instant::now();
-        let claimed = load::claim(&side.store, node, 1).await?;
-        times.push(started.elapsed());
-        load::finish(&side.store, node, &claimed).await?;
+/// The middle, and what one in a hundred exceeds, on both sides.
+async fn claim_times(sides: &[Side; 2]) -> Outcome<[(Duration, Duration); 2]> {
+    let mut times = [Vec::new(), Vec::new()];
+    for turn in 0..CLAIMS {
+        for at in if turn % 2 == 0 { [0, 1] } else { [1, 0] } {
+            let side = &sides[at];
+            side.store.enqueue_jobs(vec![load::job()]).await?;
+            let started = Instant::now();
+            let claimed = load::claim(&side.store, side.node, 1).await?;
+            times[at].push(started.elapsed());
+            load::finish(&side.store, side.node, &claimed).await?;
+        }
     }
-    times.sort_unstable();
-    Ok((times[times.len() / 2], times[times.len() * 99 / 100]))
-}
-
-fn told((p50, p99): (Duration, Duration)) -> String {
-    format!("{:.2} / {:.2} ms", p50.as_secs_f64() * 1000.0, p99.as_secs_f64() * 1000.0)
+    Ok(times.map(|mut times| {
+        times.sort_unstable();
+        (times[times.len() / 2], times[times.len() * 99 / 100])
+    }))
 }

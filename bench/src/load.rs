@@ -29,8 +29,12 @@ pub const TOTAL: usize = JOBS + 2 * SINGLES + SCHEDULES;
 
 /// Units per second since an instant.
 pub fn per_second(count: usize, started: Instant) -> f64 {
-    let count = u32::try_from(count).map_or(f64::MAX, f64::from);
-    count / started.elapsed().as_secs_f64()
+    each(count) / started.elapsed().as_secs_f64()
+}
+
+/// A count to divide by.
+pub fn each(count: usize) -> f64 {
+    u32::try_from(count).map_or(f64::MAX, f64::from)
 }
 
 /// A job that does nothing.
@@ -55,42 +59,42 @@ pub async fn enqueue(store: &Arc<dyn Store>, count: usize) -> Outcome<()> {
 pub async fn store_side<A: Future<Output = Outcome<()>>>(
     store: &Arc<dyn Store>, age: impl FnOnce() -> A, report: &mut Report,
 ) -> Outcome<()> {
+    let ours = |rate: f64| (Some(rate), None);
     let started = Instant::now();
     enqueue(store, JOBS).await?;
-    report.add(Figure::EnqueueBatched, Some(per_second(JOBS, started)), None);
+    report.add(Figure::EnqueueBatched, ours(per_second(JOBS, started)));
 
     let started = Instant::now();
     for _ in 0..SINGLES {
         store.enqueue_jobs(vec![job()]).await?;
     }
-    report.add(Figure::EnqueueSingle, Some(per_second(SINGLES, started)), None);
+    report.add(Figure::EnqueueSingle, ours(per_second(SINGLES, started)));
 
     let started = Instant::now();
-    let written = enqueue_by_many(store).await?;
-    report.add(Figure::EnqueueManyCallers, Some(per_second(written, started)), None);
-    store.enqueue_jobs((written..SINGLES).map(|_| job()).collect()).await?;
+    enqueue_by_many(store, SINGLES).await?;
+    report.add(Figure::EnqueueManyCallers, ours(per_second(SINGLES, started)));
 
     let node = node(store).await?;
     let started = Instant::now();
     let ended = drain(store, node).await?;
-    report.add(Figure::ClaimAndFinish, Some(per_second(ended, started)), None);
+    report.add(Figure::ClaimAndFinish, ours(per_second(ended, started)));
 
     make_schedules(store, "s").await?;
     age().await?;
     let started = Instant::now();
     let fired = fire_all(store).await?;
-    report.add(Figure::Fire, Some(per_second(fired, started)), None);
+    report.add(Figure::Fire, ours(per_second(fired, started)));
     drain(store, node).await?;
     Ok(())
 }
 
-/// Many callers at once, each writing one row after the other; says how many were written.
-async fn enqueue_by_many(store: &Arc<dyn Store>) -> Outcome<usize> {
+/// Many callers at once, each writing one row after the other.
+pub async fn enqueue_by_many(store: &Arc<dyn Store>, jobs: usize) -> Outcome<()> {
     let callers: Vec<_> = (0..CALLERS)
-        .map(|_| {
+        .map(|first| {
             let store = Arc::clone(store);
             tokio::spawn(async move {
-                for _ in 0..SINGLES / CALLERS {
+                for _ in (first..jobs).step_by(CALLERS) {
                     store.enqueue_jobs(vec![job()]).await?;
                 }
                 Ok::<_, punctual_core::store::StoreError>(())
@@ -100,7 +104,7 @@ async fn enqueue_by_many(store: &Arc<dyn Store>) -> Outcome<usize> {
     for caller in callers {
         caller.await??;
     }
-    Ok(SINGLES / CALLERS * CALLERS)
+    Ok(())
 }
 
 /// Takes some jobs.
@@ -149,18 +153,21 @@ pub async fn fire_all(store: &Arc<dyn Store>) -> Outcome<usize> {
 
 /// Schedules as users make them.
 pub async fn make_schedules(store: &Arc<dyn Store>, prefix: &str) -> Outcome<()> {
-    let timing = TimingSpec::cron("0 * * * *", "UTC");
-    let made: Vec<_> = (0..SCHEDULES)
-        .map(|n| {
-            let (store, timing, name) = (Arc::clone(store), timing.clone(), format!("{prefix}{n}"));
+    let makers: Vec<_> = (0..CALLERS)
+        .map(|first| {
+            let (store, prefix) = (Arc::clone(store), prefix.to_owned());
             tokio::spawn(async move {
-                let name = Name::new(name)?;
-                store.create_schedule(ScheduleDefinition::new(name, timing, Target::task("noop"))).await
+                for n in (first..SCHEDULES).step_by(CALLERS) {
+                    let timing = TimingSpec::cron("0 * * * *", "UTC");
+                    let name = Name::new(format!("{prefix}{n}"))?;
+                    store.create_schedule(ScheduleDefinition::new(name, timing, Target::task("noop"))).await?;
+                }
+                Ok::<_, punctual_core::store::StoreError>(())
             })
         })
         .collect();
-    for schedule in made {
-        schedule.await??;
+    for maker in makers {
+        maker.await??;
     }
     Ok(())
 }

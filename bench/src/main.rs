@@ -1,18 +1,25 @@
 //! Benchmarks as ratios to a reference measured in the same run.
 
+mod command;
+mod cpu;
 mod cron;
 mod figures;
 mod growth;
+mod idle;
+mod lateness;
 mod load;
 mod postgres;
+mod raw_postgres;
 mod sqlite;
 
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: punctual-bench cron | sqlite | postgres | growth [RUNS SCHEDULES]";
+const USAGE: &str = "usage: punctual-bench command | cron | sqlite | postgres | growth [RUNS SCHEDULES] | lateness \
+                     | idle [SCHEDULES]";
 
 fn main() -> ExitCode {
     match std::env::args().nth(1).as_deref() {
+        Some("command") => return told(command::run()),
         Some("cron") => cron::run(),
         Some("sqlite") => return told(sqlite::run()),
         Some("postgres") => return told(postgres::run()),
@@ -21,6 +28,13 @@ fn main() -> ExitCode {
                 |n: usize, usual: i64| std::env::args().nth(n).and_then(|text| text.parse().ok()).unwrap_or(usual);
             return told(growth::run(number(2, 10_000_000), number(3, 1_000_000)));
         }
+        Some("lateness") => return told(lateness::run()),
+        Some("idle") => {
+            let schedules = std::env::args().nth(2).and_then(|text| text.parse().ok()).unwrap_or(100_000);
+            return told(idle::run(schedules));
+        }
+        // What `idle` watches, in a process of its own.
+        Some("idle-node") => return told(idle::node(&std::env::args().nth(2).unwrap_or_default())),
         Some("help" | "--help") => println!("{USAGE}"),
         _ => {
             eprintln!("{USAGE}");

@@ -1,222 +1,274 @@
 //! The PostgreSQL store against hand-written SQL on the same tables, on a durable throw-away server, in the same run.
 //!
-//! The reference does the same row moves with as little else as possible: batched statements with `unnest`, one
-//! transaction for each batch, on one connection. What the store adds is the rules, the types and the answers.
+//! The two take turns batch by batch, so that whatever else the machine does meets both alike. What the store adds to
+//! the reference is the rules, the types and the answers.
 
+use crate::cpu::Cpu;
 use crate::figures::{Figure, Report};
-use crate::load::{self, BATCH, JOBS, Outcome, SCHEDULES, SINGLES, TOTAL, per_second};
-use punctual_core::id::{IdSource, JobId};
-use punctual_core::store::Store;
+use crate::load::{self, BATCH, Outcome, SCHEDULES, each, per_second};
+use crate::raw_postgres::Raw;
+use async_trait::async_trait;
+use punctual_core::store::{Lease, Store};
 use punctual_store_postgres::{PostgresOptions, PostgresStore};
 use punctual_testkit::postgres::{Database, PrivateServer};
 use std::sync::Arc;
 use std::time::Instant;
 use tokio_postgres::Client;
-use uuid::Uuid;
 
-const ROUNDS: usize = 3;
+/// Batches of each kind on each side.
+const TURNS: usize = 60;
+/// Jobs enqueued one by one in a turn.
+const SINGLES: usize = 32;
+/// The same by many callers.
+const SINGLES_OF_MANY: usize = 128;
+/// Connections of the store's pool, and of the reference when it has many callers.
+const CONNECTIONS: usize = 8;
+/// All jobs of a side: every one must have ended, once, or no figure counts.
+const TOTAL: usize = TURNS * (BATCH + SINGLES + SINGLES_OF_MANY) + SCHEDULES;
 
 /// Prints the table.
 pub fn run() -> Outcome<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let server = PrivateServer::start(true);
-    let mut report = Report::new("PostgreSQL store against raw SQL of the same layout, one connection", ROUNDS);
     runtime.block_on(async {
-        for round in 0..ROUNDS {
-            // The order alternates, so that a disk that slows down or a cache that warms up favours nobody.
-            for side in if round % 2 == 0 { [false, true] } else { [true, false] } {
-                measure(&server, side, &mut report).await?;
-            }
-        }
-        Outcome::Ok(())
-    })?;
-    report.print();
-    Ok(())
+        let mut match_up = Match::open(&server).await?;
+        match_up.play().await?;
+        match_up.check_all_accounted_for().await?;
+        match_up.report.print();
+        Ok(())
+    })
 }
 
-async fn measure(server: &PrivateServer, store_side: bool, report: &mut Report) -> Outcome<()> {
-    let database = Database::empty_on(server).await;
-    let store = PostgresStore::connect(&database.url(), PostgresOptions::default()).await?;
-    let client = database.connect().await;
-    for setting in ["fsync", "synchronous_commit", "full_page_writes"] {
-        let value: String = client.query_one(&format!("SHOW {setting}"), &[]).await?.get(0);
-        if value != "on" {
-            return Err(format!("not durable: {setting} is {value}").into());
-        }
-    }
-    if store_side {
-        let age = || async {
-            let back = "UPDATE punctual_internal.schedules SET created_at = created_at - interval '1 hour'";
-            client.execute(back, &[]).await?;
-            let back = "UPDATE punctual_internal.schedule_state SET next_slot_at = next_slot_at - interval '1 hour',
-                        next_run_at = next_run_at - interval '1 hour'";
-            client.execute(back, &[]).await?;
-            Ok(())
-        };
-        load::store_side(&(Arc::new(store) as Arc<dyn Store>), age, report).await?;
-    } else {
-        let raw_client = database.connect().await;
-        raw_side(&mut Raw::open(raw_client).await?, report).await?;
-    }
-    check_all_accounted_for(&client).await
+/// One who plays: the store, or the reference.
+#[async_trait(?Send)]
+trait Side {
+    async fn enqueue(&mut self, jobs: usize) -> Outcome<()>;
+    async fn enqueue_by_many(&mut self, jobs: usize) -> Outcome<()>;
+    /// At most a batch; says how many.
+    async fn claim_and_finish(&mut self) -> Outcome<usize>;
+    async fn make_due_schedules(&mut self) -> Outcome<()>;
+    /// At most a batch; says how many.
+    async fn fire(&mut self) -> Outcome<usize>;
 }
 
-/// No figure counts unless every job of the run has ended, once.
-async fn check_all_accounted_for(client: &Client) -> Outcome<()> {
-    let sql = "SELECT (SELECT count(*) FROM punctual_internal.jobs), (SELECT count(*) FROM punctual_internal.runs),
-                      (SELECT count(*) FROM punctual_internal.queue) + (SELECT count(*) FROM punctual_internal.running)";
-    let row = client.query_one(sql, &[]).await?;
-    let (jobs, runs, open): (i64, i64, i64) = (row.get(0), row.get(1), row.get(2));
-    let expected = i64::try_from(TOTAL)?;
-    if (jobs, runs, open) != (expected, expected, 0) {
-        return Err(format!("jobs {jobs}, runs {runs}, open {open}; expected {expected}").into());
-    }
-    Ok(())
-}
-
-/// The reference: the same moves, by hand.
-struct Raw {
+struct Ours {
+    store: Arc<dyn Store>,
+    node: Lease,
     client: Client,
-    ids: IdSource,
-    lane_id: i64,
-    lease: Uuid,
 }
 
-async fn raw_side(raw: &mut Raw, report: &mut Report) -> Outcome<()> {
-    let started = Instant::now();
-    for _ in 0..JOBS / BATCH {
-        raw.enqueue(BATCH).await?;
+#[async_trait(?Send)]
+impl Side for Ours {
+    async fn enqueue(&mut self, jobs: usize) -> Outcome<()> {
+        self.store.enqueue_jobs((0..jobs).map(|_| load::job()).collect()).await?;
+        Ok(())
     }
-    report.add(Figure::EnqueueBatched, None, Some(per_second(JOBS, started)));
-    let started = Instant::now();
-    for _ in 0..SINGLES {
-        raw.enqueue(1).await?;
+
+    async fn enqueue_by_many(&mut self, jobs: usize) -> Outcome<()> {
+        load::enqueue_by_many(&self.store, jobs).await
     }
-    let single = per_second(SINGLES, started);
-    report.add(Figure::EnqueueSingle, None, Some(single));
-    report.add(Figure::EnqueueManyCallers, None, Some(single));
-    raw.enqueue(SINGLES).await?;
-    let started = Instant::now();
-    while raw.claim_and_finish().await? > 0 {}
-    report.add(Figure::ClaimAndFinish, None, Some(per_second(JOBS + 2 * SINGLES, started)));
-    raw.make_due_schedules().await?;
-    let started = Instant::now();
-    while raw.fire().await? > 0 {}
-    report.add(Figure::Fire, None, Some(per_second(SCHEDULES, started)));
-    while raw.claim_and_finish().await? > 0 {}
-    Ok(())
+
+    async fn claim_and_finish(&mut self) -> Outcome<usize> {
+        let claimed = load::claim(&self.store, self.node, BATCH).await?;
+        load::finish(&self.store, self.node, &claimed).await?;
+        Ok(claimed.len())
+    }
+
+    async fn make_due_schedules(&mut self) -> Outcome<()> {
+        load::make_schedules(&self.store, "s").await?;
+        let back = "UPDATE punctual_internal.schedules SET created_at = created_at - interval '1 hour'";
+        self.client.execute(back, &[]).await?;
+        let back = "UPDATE punctual_internal.schedule_state SET next_slot_at = next_slot_at - interval '1 hour',
+                    next_run_at = next_run_at - interval '1 hour'";
+        self.client.execute(back, &[]).await?;
+        Ok(())
+    }
+
+    async fn fire(&mut self) -> Outcome<usize> {
+        Ok(self.store.fire_due(None, BATCH).await?.jobs.len())
+    }
 }
 
-const TARGET: &str = r#"{"kind":"task","name":"noop"}"#;
+struct Reference {
+    one: Raw,
+    many: Vec<Raw>,
+}
 
-const ENQUEUE: &str = "WITH made AS (
-    INSERT INTO punctual_internal.jobs (id, created_at, lane_id, priority, target, input, retry, timeout_us, trigger)
-    SELECT id, now(), $2, 0, target::json, input::json, '{}', 3600000000, 'api'
-    FROM unnest($1::uuid[], $3::text[], $4::text[]) AS j (id, target, input))
-  INSERT INTO punctual_internal.queue (job_id, lane_id, priority, ready, position, created_at, queued_at)
-  SELECT id, $2, 0, true, nextval('punctual_internal.positions') * 1048576, now(), now() FROM unnest($1::uuid[]) AS id";
-
-const CLAIM: &str = "WITH taken AS (
-    DELETE FROM punctual_internal.queue WHERE ctid = ANY (ARRAY(
-      SELECT ctid FROM punctual_internal.queue WHERE lane_id = $1 AND ready
-      ORDER BY priority DESC, position, created_at, job_id LIMIT $2 FOR UPDATE SKIP LOCKED))
-    RETURNING job_id, lane_id, priority, position, created_at, queued_at),
-  started AS (
-    INSERT INTO punctual_internal.running (job_id, node_id, lease_id, claim_id, lane_id, priority, position, created_at,
-                                           queued_at, started_at)
-    SELECT job_id, $3, $3, $3, lane_id, priority, position, created_at, queued_at, now() FROM taken RETURNING job_id)
-  SELECT s.job_id, j.target::text, j.input::text, j.retry::text
-  FROM started AS s CROSS JOIN LATERAL (SELECT * FROM punctual_internal.jobs WHERE id = s.job_id OFFSET 0) AS j";
-
-const FINISH: &str = "WITH taken AS (
-    DELETE FROM punctual_internal.running WHERE job_id = ANY ($1) AND lease_id = $2
-    RETURNING job_id, node_id, started_at)
-  INSERT INTO punctual_internal.runs (job_id, node_id, started_at, finished_at, final, outcome)
-  SELECT job_id, node_id, started_at, now(), true, 'completed' FROM taken";
-
-const DUE: &str = "SELECT t.schedule_id, t.next_slot_at, s.target::text, s.cron, s.timezone
-  FROM punctual_internal.schedule_state AS t JOIN punctual_internal.schedules AS s ON s.id = t.schedule_id
-  WHERE t.enabled AND t.next_run_at IS NOT NULL AND t.next_run_at <= now()
-  ORDER BY t.next_run_at, t.schedule_id LIMIT $1 FOR UPDATE OF t SKIP LOCKED";
-
-const FIRE: &str = "WITH due AS (SELECT * FROM unnest($1::uuid[], $2::timestamptz[], $3::uuid[]) AS d (schedule_id, slot_at, job_id)),
-  slots AS (
-    INSERT INTO punctual_internal.slots (schedule_id, slot_at, through, count, decided_at, late_ms, schedule_version, job_id,
-                                         decision, reason)
-    SELECT schedule_id, slot_at, slot_at, 1, now(), 0, 1, job_id, 'fired', 'on_time' FROM due ON CONFLICT DO NOTHING),
-  jobs AS (
-    INSERT INTO punctual_internal.jobs (id, created_at, lane_id, priority, target, input, retry, timeout_us, trigger,
-                                        schedule_id, slot_at)
-    SELECT job_id, now(), $4, 0, '{\"kind\":\"task\",\"name\":\"noop\"}', '{}', '{}', 3600000000, 'schedule', schedule_id, slot_at
-    FROM due),
-  queued AS (
-    INSERT INTO punctual_internal.queue (job_id, lane_id, priority, ready, position, created_at, queued_at, schedule_id)
-    SELECT job_id, $4, 0, true, nextval('punctual_internal.positions') * 1048576, now(), now(), schedule_id FROM due),
-  live AS (INSERT INTO punctual_internal.schedule_live SELECT schedule_id, job_id FROM due)
-  UPDATE punctual_internal.schedule_state AS t SET next_slot_at = now() + interval '1 minute',
-    next_run_at = now() + interval '1 minute', last_slot_at = due.slot_at, fired_through = due.slot_at,
-    last_job_id = due.job_id, last_enqueued_at = now()
-  FROM due WHERE t.schedule_id = due.schedule_id";
-
-impl Raw {
-    async fn open(client: Client) -> Outcome<Self> {
-        client.batch_execute("SET jit = off").await?;
-        client
-            .execute("INSERT INTO punctual_internal.queues (name, created_at) VALUES ('default', now())", &[])
-            .await?;
-        let lane = "INSERT INTO punctual_internal.lanes (queue, job_type) VALUES ('default', 'task:noop') RETURNING id";
-        let lane_id = client.query_one(lane, &[]).await?.get(0);
-        let ids = IdSource::from_random(Uuid::new_v4().as_u64_pair().0);
-        Ok(Self { client, ids, lane_id, lease: Uuid::new_v4() })
+#[async_trait(?Send)]
+impl Side for Reference {
+    async fn enqueue(&mut self, jobs: usize) -> Outcome<()> {
+        self.one.enqueue(jobs).await
     }
 
-    fn new_ids(&mut self, count: usize) -> Vec<Uuid> {
-        let now = jiff::Timestamp::now();
-        (0..count).map(|_| JobId::at(now, self.ids.next_bits()).0).collect()
-    }
-
-    async fn enqueue(&mut self, count: usize) -> Outcome<()> {
-        let ids = self.new_ids(count);
-        let statement = self.client.prepare(ENQUEUE).await?;
-        // Every job has a target and an input of its own, so they travel for every job here too.
-        let (targets, inputs) = (vec![TARGET; count], vec!["{}"; count]);
-        self.client.execute(&statement, &[&ids, &self.lane_id, &targets, &inputs]).await?;
+    async fn enqueue_by_many(&mut self, jobs: usize) -> Outcome<()> {
+        let tasks: Vec<_> = std::mem::take(&mut self.many)
+            .into_iter()
+            .map(|mut caller| {
+                tokio::spawn(async move {
+                    for _ in 0..jobs / CONNECTIONS {
+                        caller.enqueue(1).await.map_err(|error| error.to_string())?;
+                    }
+                    Ok::<_, String>(caller)
+                })
+            })
+            .collect();
+        for task in tasks {
+            self.many.push(task.await??);
+        }
         Ok(())
     }
 
     async fn claim_and_finish(&mut self) -> Outcome<usize> {
-        let claim = self.client.prepare(CLAIM).await?;
-        let finish = self.client.prepare(FINISH).await?;
-        let limit = i64::try_from(BATCH)?;
-        let rows = self.client.query(&claim, &[&self.lane_id, &limit, &self.lease]).await?;
-        let ids: Vec<Uuid> = rows.iter().map(|row| row.get(0)).collect();
-        self.client.execute(&finish, &[&ids, &self.lease]).await?;
-        Ok(ids.len())
+        self.one.claim_and_finish().await
     }
 
     async fn make_due_schedules(&mut self) -> Outcome<()> {
-        let count = i64::try_from(SCHEDULES)?;
-        let make = "WITH made AS (
-              INSERT INTO punctual_internal.schedules (id, name, cron, target, seed, anchor_at, created_at, updated_at)
-              SELECT gen_random_uuid(), 's' || n, '* * * * *', '{\"kind\":\"task\",\"name\":\"noop\"}', 's' || n,
-                     now() - interval '2 minutes', now() - interval '2 minutes', now()
-              FROM generate_series(1, $1::bigint) AS n RETURNING id)
-            INSERT INTO punctual_internal.schedule_state (schedule_id, next_slot_at, next_run_at)
-            SELECT id, date_trunc('minute', now()), date_trunc('minute', now()) FROM made";
-        self.client.execute(make, &[&count]).await?;
+        self.one.make_due_schedules().await
+    }
+
+    async fn fire(&mut self) -> Outcome<usize> {
+        self.one.fire().await
+    }
+}
+
+struct Match {
+    /// The reference first.
+    sides: [Box<dyn Side>; 2],
+    databases: [Database; 2],
+    /// A connection that only looks.
+    client: Client,
+    cpu: Cpu,
+    report: Report,
+}
+
+/// What takes turns.
+#[derive(Clone, Copy)]
+enum Turn {
+    Enqueue,
+    EnqueueSingle,
+    EnqueueByMany,
+    ClaimAndFinish,
+    Fire,
+}
+
+impl Turn {
+    /// Speed, processor time, and what is logged.
+    fn figures(self) -> (Figure, Figure, Option<Figure>) {
+        match self {
+            Self::Enqueue => (Figure::EnqueueBatched, Figure::CpuOfEnqueue, Some(Figure::WalOfEnqueue)),
+            Self::EnqueueSingle => (Figure::EnqueueSingle, Figure::CpuOfSingle, None),
+            Self::EnqueueByMany => (Figure::EnqueueManyCallers, Figure::CpuOfMany, None),
+            Self::ClaimAndFinish => {
+                (Figure::ClaimAndFinish, Figure::CpuOfClaimAndFinish, Some(Figure::WalOfClaimAndFinish))
+            }
+            Self::Fire => (Figure::Fire, Figure::CpuOfFire, Some(Figure::WalOfFire)),
+        }
+    }
+
+    async fn of(self, side: &mut dyn Side) -> Outcome<usize> {
+        match self {
+            Self::Enqueue => side.enqueue(BATCH).await.map(|()| BATCH),
+            Self::EnqueueSingle => {
+                for _ in 0..SINGLES {
+                    side.enqueue(1).await?;
+                }
+                Ok(SINGLES)
+            }
+            Self::EnqueueByMany => side.enqueue_by_many(SINGLES_OF_MANY).await.map(|()| SINGLES_OF_MANY),
+            Self::ClaimAndFinish => side.claim_and_finish().await,
+            Self::Fire => side.fire().await,
+        }
+    }
+}
+
+impl Match {
+    async fn open(server: &PrivateServer) -> Outcome<Self> {
+        let databases = [Database::empty_on(server).await, Database::empty_on(server).await];
+        // The store makes the tables of both.
+        let connect = |database: &Database| {
+            let url = database.url();
+            async move { PostgresStore::connect(&url, PostgresOptions::default()).await }
+        };
+        connect(&databases[0]).await?;
+        let store: Arc<dyn Store> = Arc::new(connect(&databases[1]).await?);
+        let one = Raw::open(&databases[0]).await?;
+        let mut many = Vec::new();
+        for _ in 0..CONNECTIONS {
+            many.push(one.beside(&databases[0]).await?);
+        }
+        let node = load::node(&store).await?;
+        let ours = Ours { store, node, client: databases[1].connect().await };
+        let client = databases[0].connect().await;
+        for setting in ["fsync", "synchronous_commit", "full_page_writes"] {
+            let value: String = client.query_one(&format!("SHOW {setting}"), &[]).await?.get(0);
+            if value != "on" {
+                return Err(format!("not durable: {setting} is {value}").into());
+            }
+        }
+        let cpu = Cpu::of(server)?;
+        let report = Report::new("PostgreSQL store against raw SQL of the same layout", ["raw", "store"], TURNS);
+        Ok(Self { sides: [Box::new(Reference { one, many }), Box::new(ours)], databases, client, cpu, report })
+    }
+
+    async fn play(&mut self) -> Outcome<()> {
+        // Plans are made, and kept, in the first few.
+        self.turns(Turn::Enqueue, TURNS).await?;
+        self.turns(Turn::EnqueueSingle, TURNS).await?;
+        self.turns(Turn::EnqueueByMany, TURNS).await?;
+        self.turns(Turn::ClaimAndFinish, TURNS).await?;
+        self.drain().await?;
+        for side in &mut self.sides {
+            side.make_due_schedules().await?;
+        }
+        self.turns(Turn::Fire, SCHEDULES / BATCH).await?;
+        self.drain().await
+    }
+
+    async fn drain(&mut self) -> Outcome<()> {
+        for side in &mut self.sides {
+            while side.claim_and_finish().await? > 0 {}
+        }
         Ok(())
     }
 
-    /// Two round trips for a batch; the next slot is a sum, not a search.
-    async fn fire(&mut self) -> Outcome<usize> {
-        let (due, fire) = (self.client.prepare(DUE).await?, self.client.prepare(FIRE).await?);
-        self.client.batch_execute("BEGIN").await?;
-        let rows = self.client.query(&due, &[&i64::try_from(BATCH)?]).await?;
-        let schedules: Vec<Uuid> = rows.iter().map(|row| row.get(0)).collect();
-        let slots: Vec<std::time::SystemTime> = rows.iter().map(|row| row.get(1)).collect();
-        let ids = self.new_ids(rows.len());
-        self.client.execute(&fire, &[&schedules, &slots, &ids, &self.lane_id]).await?;
-        self.client.batch_execute("COMMIT").await?;
-        Ok(rows.len())
+    async fn turns(&mut self, turn: Turn, turns: usize) -> Outcome<()> {
+        let (speed, cpu, logged) = turn.figures();
+        for number in 0..turns {
+            for side in if number % 2 == 0 { [0, 1] } else { [1, 0] } {
+                let (wal, used) = (self.wal().await?, self.cpu.micros());
+                let started = Instant::now();
+                let count = turn.of(&mut *self.sides[side]).await?;
+                let rate = per_second(count, started);
+                let used = (self.cpu.micros() - used) / each(count);
+                let bytes = (self.wal().await? - wal) / each(count);
+                let on = |value: f64| if side == 0 { (None, Some(value)) } else { (Some(value), None) };
+                self.report.add(speed, on(rate));
+                self.report.add(cpu, on(used));
+                if let Some(figure) = logged {
+                    self.report.add(figure, on(bytes));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// How many bytes of log there are.
+    async fn wal(&self) -> Outcome<f64> {
+        let row = self.client.query_one("SELECT (pg_current_wal_insert_lsn() - '0/0')::float8", &[]).await?;
+        Ok(row.get(0))
+    }
+
+    async fn check_all_accounted_for(&self) -> Outcome<()> {
+        let sql = "SELECT (SELECT count(*) FROM punctual_internal.jobs), (SELECT count(*) FROM punctual_internal.runs),
+                   (SELECT count(*) FROM punctual_internal.queue) + (SELECT count(*) FROM punctual_internal.running)";
+        for database in &self.databases {
+            let row = database.connect().await.query_one(sql, &[]).await?;
+            let (jobs, runs, open): (i64, i64, i64) = (row.get(0), row.get(1), row.get(2));
+            let expected = i64::try_from(TOTAL)?;
+            if (jobs, runs, open) != (expected, expected, 0) {
+                return Err(format!("jobs {jobs}, runs {runs}, open {open}; expected {expected}").into());
+            }
+        }
+        Ok(())
     }
 }

@@ -21,7 +21,7 @@ const ROUNDS: usize = 3;
 /// Prints the table.
 pub fn run() -> Result<(), Box<dyn std::error::Error>> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    let mut report = Report::new("SQLite store against raw SQL of the same layout", ROUNDS);
+    let mut report = Report::new("SQLite store against raw SQL of the same layout", ["raw", "store"], ROUNDS);
     for round in 0..ROUNDS {
         // The order alternates, so that a disk that slows down or a cache that warms up favours nobody.
         let mut sides = [Side::Raw, Side::Store];
@@ -100,23 +100,23 @@ fn raw_side(path: &Path, report: &mut Report) -> Result<(), Box<dyn std::error::
     for _ in 0..JOBS / BATCH {
         raw.enqueue(BATCH)?;
     }
-    report.add(Figure::EnqueueBatched, None, Some(per_second(JOBS, started)));
+    report.add(Figure::EnqueueBatched, (None, Some(per_second(JOBS, started))));
     let started = Instant::now();
     for _ in 0..SINGLES {
         raw.enqueue(1)?;
     }
     let single = per_second(SINGLES, started);
-    report.add(Figure::EnqueueSingle, None, Some(single));
+    report.add(Figure::EnqueueSingle, (None, Some(single)));
     // One writer cannot do better with many callers, unless their writes share a commit.
-    report.add(Figure::EnqueueManyCallers, None, Some(single));
+    report.add(Figure::EnqueueManyCallers, (None, Some(single)));
     raw.enqueue(SINGLES)?;
     let started = Instant::now();
     while raw.claim_and_finish()? > 0 {}
-    report.add(Figure::ClaimAndFinish, None, Some(per_second(JOBS + 2 * SINGLES, started)));
+    report.add(Figure::ClaimAndFinish, (None, Some(per_second(JOBS + 2 * SINGLES, started))));
     raw.make_due_schedules()?;
     let started = Instant::now();
     while raw.fire()? > 0 {}
-    report.add(Figure::Fire, None, Some(per_second(SCHEDULES, started)));
+    report.add(Figure::Fire, (None, Some(per_second(SCHEDULES, started))));
     while raw.claim_and_finish()? > 0 {}
     Ok(())
 }

@@ -70,6 +70,21 @@ const TOOLS: &[Tool] = &[
         found_by: &[Probe::Runs(&["target/schemathesis/bin/schemathesis", "--version"])],
         install: Install::Pip { package: "schemathesis==4.32.5", folder: "target/schemathesis" },
     },
+    Tool {
+        name: "openssl",
+        purpose: "makes the certificates of a server, for the tests of TLS",
+        needed_by: &["unit"],
+        found_by: &[Probe::InPath("openssl")],
+        install: Install::Apt(&["openssl"]),
+    },
+    Tool {
+        name: "libfaketime",
+        purpose: "gives processes a wrong clock, for the tests in which clocks jump",
+        needed_by: &["unit"],
+        // Below the folder of the machine's kind, such as x86_64-linux-gnu.
+        found_by: &[Probe::AnyVersion { folder: "/usr/lib", program: "faketime/libfaketimeMT.so.1" }],
+        install: Install::Apt(&["faketime"]),
+    },
 ];
 
 struct Tool {

@@ -1,7 +1,8 @@
-//! What a developer and CI run: `cargo xtask deps | test | tidy | bench | sim | mutants | api-check | openapi`.
+//! What a developer and CI run: `cargo xtask deps | test | tidy | bench | sim | chaos | mutants | api-check | openapi`.
 
 mod api;
 mod bench;
+mod chaos;
 mod cmd;
 mod deps;
 mod junit;
@@ -34,6 +35,8 @@ enum Task {
     Bench(bench::Args),
     /// Run the model-based property tests with a seed and many more cases
     Sim(sim::Args),
+    /// Kill workers in the middle of each of their steps, many more times than the suite
+    Chaos(chaos::Args),
     /// Check that the suite catches every bug kept in mutants/
     Mutants(mutants::Args),
     /// Test the API against its own document, with many examples of every call
@@ -49,6 +52,7 @@ fn main() -> ExitCode {
         Task::Tidy(args) => tidy::run(&args),
         Task::Bench(args) => bench::run(&args),
         Task::Sim(args) => sim::run(&args),
+        Task::Chaos(args) => chaos::run(&args),
         Task::Mutants(args) => mutants::run(&args),
         Task::ApiCheck(args) => api::run(&args),
         Task::Openapi => api::write_document(),

@@ -39,7 +39,7 @@ pub fn run(args: &Args) -> Result<()> {
 }
 
 /// Small enough to be typed, different from run to run.
-fn new_seed() -> Result<u64> {
+pub fn new_seed() -> Result<u64> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).context("read the clock")?;
     Ok(now.as_millis().try_into().unwrap_or(u64::MAX) % 1_000_000_000)
 }

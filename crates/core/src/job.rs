@@ -3,6 +3,7 @@
 use crate::duration;
 use crate::id::{GrantId, JobId, LeaseId, NodeId, ScheduleId, TemplateId};
 use crate::invalid::Invalid;
+use crate::job_key::JobKey;
 use crate::json::Json;
 use crate::name;
 use crate::order::Place;
@@ -129,6 +130,9 @@ pub struct NewJob {
     pub run_at: Option<Timestamp>,
     /// Jobs with the same key run one at a time, in order, across all nodes.
     pub serial_key: Option<String>,
+    /// Only one job with the same key waits at a time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job_key: Option<JobKey>,
     /// Resource tags that limits count.
     pub tags: Vec<String>,
     /// How it is tried again.
@@ -160,6 +164,7 @@ impl NewJob {
             priority: 0,
             run_at: None,
             serial_key: None,
+            job_key: None,
             tags: Vec::new(),
             retry: RetryPolicy::default(),
             timeout: Timeout::default(),
@@ -182,6 +187,7 @@ impl NewJob {
             priority: definition.priority,
             run_at: None,
             serial_key: serial.then(|| schedule.id.to_string()),
+            job_key: None,
             tags: Vec::new(),
             retry: definition.retry.clone(),
             timeout: definition.timeout,
@@ -204,6 +210,9 @@ impl NewJob {
         named("queue", &self.queue)?;
         if let Some(key) = &self.serial_key {
             named("serial_key", key)?;
+        }
+        if let Some(key) = &self.job_key {
+            named("job_key", &key.key)?;
         }
         name::check_text("trigger_detail", self.trigger_detail.as_deref().unwrap_or_default())?;
         name::check_text("trace_context", self.trace_context.as_deref().unwrap_or_default())?;
@@ -374,6 +383,8 @@ pub struct Run {
     pub log_ref: Option<String>,
     /// Whether the chain ends here: no retry follows (C18).
     pub is_final: bool,
+    /// What it used up, as its target counts it.
+    pub usage: Option<Json>,
 }
 
 impl Artifact {

@@ -38,6 +38,21 @@ impl Json {
         Self::checked(field, raw)
     }
 
+    /// Turns what a run returned into JSON. NUL is replaced, because the work is done and its record must be kept; the
+    /// size is the caller's to judge.
+    ///
+    /// ```
+    /// use punctual_core::json::Json;
+    /// assert_eq!(Json::from_output(&("a\0b", r"\u0000")).unwrap().as_str(), r#"["a\ufffdb","\\u0000"]"#);
+    /// ```
+    pub fn from_output<T: Serialize + ?Sized>(value: &T) -> Result<Self, serde_json::Error> {
+        let mut text = serde_json::to_string(value)?;
+        while let Some(at) = nul_at(&text) {
+            text.replace_range(at + 2..at + 6, "fffd");
+        }
+        RawValue::from_string(text).map(Self)
+    }
+
     fn checked(field: &str, raw: Box<RawValue>) -> Result<Self, Invalid> {
         let document = Self(raw);
         document.check(field)?;
@@ -93,9 +108,14 @@ fn too_large(field: &str, bytes: usize) -> Invalid {
 ///
 /// Only an odd run of backslashes before `u0000` escapes it: `\\u0000` is a backslash and five letters.
 fn has_nul(text: &str) -> bool {
+    nul_at(text).is_some()
+}
+
+fn nul_at(text: &str) -> Option<usize> {
     let bytes = text.as_bytes();
-    text.match_indices("\\u0000").any(|(at, _)| {
-        let slashes_before = bytes[..at].iter().rev().take_while(|b| **b == b'\\').count();
+    let escapes = text.match_indices("\\u0000").map(|(at, _)| at);
+    escapes.into_iter().find(|at| {
+        let slashes_before = bytes[..*at].iter().rev().take_while(|b| **b == b'\\').count();
         slashes_before % 2 == 0
     })
 }

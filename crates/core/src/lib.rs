@@ -14,6 +14,7 @@
 //! | run | the execution of a job, known by the job's id, immutable once ended |
 //! | retry | a new job whose `retry_of` is the failed one |
 //! | attempt | the length of that chain |
+//! | job key | the name of a job of which only one waits at a time |
 //! | target | what a job does |
 //! | job type | what a node must offer to run a target |
 //! | queue | a named line of jobs |
@@ -40,6 +41,8 @@
 
 pub mod access;
 pub mod calendar;
+pub mod chain;
+pub mod checks;
 pub mod closing;
 pub mod cron;
 pub mod duration;
@@ -49,17 +52,22 @@ pub mod grant;
 pub mod id;
 pub mod invalid;
 pub mod job;
+pub mod job_key;
 pub mod json;
 pub mod name;
+pub mod offers;
 pub mod order;
 pub mod readings;
+pub mod records;
 pub mod recovery;
 pub mod replan;
 pub mod retry;
 pub mod run;
 pub mod schedule;
+pub mod secret;
 pub mod slot;
 pub mod store;
 pub mod target;
 pub mod timing;
+pub mod virtual_clock;
 pub mod words;

@@ -15,12 +15,7 @@ impl Schedule {
             return Firing { slots: Vec::new(), next: self.plan_next(now) };
         };
         match self.state.next_slot_at {
-            Some(slot_at) if slot_at > now => {
-                // A slot that somebody chose by hand has no jitter of its own.
-                let own = slots.latest_at_or_before(slot_at) == Some(slot_at);
-                let run_at = if own { slots.due_at(slot_at) } else { slot_at };
-                Firing { slots: Vec::new(), next: Next::Slot(NextSlot { slot_at, run_at }) }
-            }
+            Some(slot_at) if slot_at > now => Firing { slots: Vec::new(), next: self.plan_kept() },
             Some(first) => {
                 let passed = self.set_aside(&slots, first, now, Reason::Paused, now);
                 Firing { slots: vec![passed], next: self.plan_next(now) }
@@ -54,12 +49,14 @@ impl Schedule {
     /// An edit that leaves the times alone keeps its place. One that changes them is planned from now, and what was
     /// due already under the old times is set aside, so that an edit never fires anything by itself.
     pub fn edited(&self, edited: &Schedule, now: Timestamp) -> Firing {
-        let sound = self.state.problem.is_none();
+        let waits = self.state.no_executor_since.is_some();
+        let sound = self.state.problem.is_none() || waits;
         if sound && same_times(&self.definition, &edited.definition) {
             let next = match (self.state.next_slot_at, self.state.next_run_at) {
                 (Some(slot_at), Some(run_at)) => Next::Slot(NextSlot { slot_at, run_at }),
                 // Paused: the slot is kept, so that resuming knows since when slots have passed.
                 (Some(slot_at), None) if !self.state.enabled => Next::Slot(NextSlot { slot_at, run_at: slot_at }),
+                (Some(_), None) if waits => self.plan_kept(),
                 _ => edited.plan_next(now),
             };
             return Firing { slots: Vec::new(), next };
@@ -79,6 +76,8 @@ impl Schedule {
     /// the slots it jumps over, which moves the definition's next slot behind them.
     pub fn plan_is_possible(&self, now: Timestamp) -> bool {
         match (self.state.next_slot_at, self.plan_next(now)) {
+            // Its slot waits until somebody could run it (E06); nothing is due meanwhile.
+            (Some(_), _) if self.state.no_executor_since.is_some() => true,
             _ if !self.plan_is_sound() => false,
             (Some(slot_at), Next::Slot(own)) => slot_at <= own.slot_at,
             (Some(_), Next::Exhausted) => true,

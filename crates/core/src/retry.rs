@@ -105,7 +105,10 @@ pub enum AfterFailure {
 /// Decides what follows a failed job.
 ///
 /// `chance` is any number; it spreads the waits of jobs that failed together and is the only randomness there is.
-pub fn after_failure(policy: &RetryPolicy, code: ErrorCode, chain: Chain, now: Timestamp, chance: u64) -> AfterFailure {
+/// A retry never starts before `not_before`, whatever the policy would wait.
+pub fn after_failure(
+    policy: &RetryPolicy, code: ErrorCode, chain: Chain, now: Timestamp, not_before: Timestamp, chance: u64,
+) -> AfterFailure {
     let within_budget = if code.is_interruption() {
         chain.interruptions <= policy.max_interruptions
     } else {
@@ -116,7 +119,7 @@ pub fn after_failure(policy: &RetryPolicy, code: ErrorCode, chain: Chain, now: T
     }
     // An interruption says nothing about the target, so there is nothing to wait for.
     let wait = if code.is_interruption() { SignedDuration::ZERO } else { wait_after(policy, chain.failures, chance) };
-    let run_at = now.saturating_add(wait).unwrap_or(Timestamp::MAX);
+    let run_at = now.saturating_add(wait).unwrap_or(Timestamp::MAX).max(not_before);
     let too_old = policy.max_age.is_some_and(|age| run_at.duration_since(chain.began_at) > age);
     if too_old { AfterFailure::Final } else { AfterFailure::Retry { run_at } }
 }
@@ -146,7 +149,7 @@ mod tests {
 
     fn decide(policy: &RetryPolicy, code: ErrorCode, failures: u32, interruptions: u32) -> AfterFailure {
         let chain = Chain { failures, interruptions, began_at: at(0) };
-        after_failure(policy, code, chain, at(100), 0)
+        after_failure(policy, code, chain, at(100), at(0), 0)
     }
 
     #[test]
@@ -182,7 +185,8 @@ mod tests {
         let policy = RetryPolicy { base: SignedDuration::from_secs(8), ..RetryPolicy::default() };
         let chain = Chain { failures: 1, interruptions: 0, began_at: at(0) };
         for chance in [0, 1, 999, u64::MAX] {
-            let AfterFailure::Retry { run_at } = after_failure(&policy, ErrorCode::Timeout, chain, at(0), chance)
+            let AfterFailure::Retry { run_at } =
+                after_failure(&policy, ErrorCode::Timeout, chain, at(0), at(0), chance)
             else {
                 panic!("within budget")
             };

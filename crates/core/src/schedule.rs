@@ -297,8 +297,10 @@ pub struct ScheduleState {
     pub fired_through: Option<Timestamp>,
     /// Since when it has no further slots.
     pub exhausted_at: Option<Timestamp>,
-    /// Why it cannot be fired, in words (E02).
+    /// Why it cannot be fired, in words (E02, E06).
     pub problem: Option<String>,
+    /// Since when no live node offers its target; its slots wait meanwhile (E06).
+    pub no_executor_since: Option<Timestamp>,
     /// Since when it is paused, by whom and why.
     pub pause: Option<Pause>,
 }

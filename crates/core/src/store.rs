@@ -5,13 +5,18 @@
 //! the order of a job's life. Both stores answer every one alike: the conformance suite in `testkit` is the proof.
 
 use crate::access::Access;
+use crate::chain::Chains;
+use crate::checks::Checks;
+use crate::closing::Again;
 use crate::id::{ClaimId, JobId, LeaseId, NodeId, ReservationId, ScheduleId, TemplateId};
 use crate::invalid::Invalid;
 use crate::job::{Artifact, Job, JobState, JobView, NewJob, Run};
 use crate::json::Json;
 use crate::name::{self, Name};
+use crate::offers::Offers;
 use crate::order::{Move, Place};
 use crate::readings::Readings;
+use crate::records::RunRecords;
 use crate::run::{ErrorCode, Outcome};
 use crate::schedule::{Schedule, ScheduleDefinition};
 use crate::slot::SlotRow;
@@ -251,6 +256,10 @@ pub struct FinishedRun {
     pub output: Option<Json>,
     /// Where its log is.
     pub log_ref: Option<String>,
+    /// How it wants to go on.
+    pub again: Again,
+    /// What it used up: processor time, memory, and what else its target counts.
+    pub usage: Option<Json>,
 }
 
 impl FinishedRun {
@@ -264,12 +273,24 @@ impl FinishedRun {
             exit_code: None,
             output: None,
             log_ref: None,
+            again: Again::ByPolicy,
+            usage: None,
         }
     }
 
     /// A run that did not.
     pub fn failed(job_id: JobId, code: ErrorCode, error: impl Into<String>) -> Self {
         Self { outcome: Outcome::Failed, error_code: Some(code), error: Some(error.into()), ..Self::completed(job_id) }
+    }
+
+    /// A run that was not ready: a new job of the same chain takes its place later, and nothing is charged.
+    pub fn snoozed(job_id: JobId, wait: SignedDuration, why: impl Into<String>) -> Self {
+        Self {
+            outcome: Outcome::Skipped,
+            error: Some(why.into()),
+            again: Again::Snooze(wait),
+            ..Self::completed(job_id)
+        }
     }
 }
 
@@ -385,7 +406,7 @@ pub trait Changes: Send {
 
 /// A durable store: the only source of truth.
 #[async_trait]
-pub trait Store: Access + Readings + Send + Sync {
+pub trait Store: Access + Chains + Checks + Offers + Readings + RunRecords + Send + Sync {
     /// The store's own time, which decides what is due.
     async fn now(&self) -> StoreResult<Timestamp>;
 
@@ -444,7 +465,8 @@ pub trait Store: Access + Readings + Send + Sync {
 
     // --- jobs ------------------------------------------------------------------------------------------------------
 
-    /// Makes jobs, all or none, in the order given.
+    /// Makes jobs, all or none, in the order given. A job with a key may replace one that waits, or give way to the one
+    /// that is there, whose id is the answer then (see [`crate::job_key`]).
     async fn enqueue_jobs(&self, jobs: Vec<NewJob>) -> StoreResult<Vec<JobId>>;
 
     /// Moves delayed jobs whose time has come into their queues, earliest first; says how many.

@@ -1,9 +1,16 @@
 //! What a job does, as data; what does it for real stands behind a port in the engine.
 
+mod command;
+mod http;
+mod sql;
+
+pub use command::{Command, CommandInput, Limits};
+pub use http::{Body, Http, Statuses};
+pub use sql::Sql;
+
 use crate::invalid::Invalid;
 use crate::name;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 
 /// What a job does. Stored as JSON with the job, so that a run is what was asked for when it was made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -13,7 +20,7 @@ pub enum Target {
     Command(Command),
     /// An HTTP call.
     Http(Http),
-    /// A SQL function on a named connection.
+    /// A SQL call on a named connection.
     Sql(Sql),
     /// A handler in the host program.
     Task(Task),
@@ -21,51 +28,6 @@ pub enum Target {
     Flow(Flow),
     /// A graph of the execution service.
     Graph(Graph),
-}
-
-/// A program and its arguments; no shell stands between.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Command {
-    /// The program and its arguments.
-    pub argv: Vec<String>,
-    /// Variables beside the allow-list.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub env: BTreeMap<String, String>,
-    /// The folder it runs in.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cwd: Option<String>,
-}
-
-/// An HTTP call.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Http {
-    /// `GET`, `POST`, …
-    #[serde(default = "post")]
-    pub method: String,
-    /// Where to.
-    pub url: String,
-    /// Headers beside those that Punctual sets.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub headers: BTreeMap<String, String>,
-    /// The body, templated from the input.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub body: Option<String>,
-}
-
-fn post() -> String {
-    "POST".to_owned()
-}
-
-/// A SQL function.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Sql {
-    /// The named connection.
-    pub connection: String,
-    /// The function, as an identifier.
-    pub function: String,
 }
 
 /// A handler in the host program.
@@ -95,7 +57,7 @@ pub struct Graph {
 impl Target {
     /// A command without environment or folder.
     pub fn command<S: Into<String>>(argv: impl IntoIterator<Item = S>) -> Self {
-        Self::Command(Command { argv: argv.into_iter().map(Into::into).collect(), env: BTreeMap::new(), cwd: None })
+        Self::Command(Command { argv: argv.into_iter().map(Into::into).collect(), ..Command::default() })
     }
 
     /// A handler of the host program.
@@ -123,21 +85,9 @@ impl Target {
         let named =
             |field: &str, text: &str| name::check(text).map_err(|e| Invalid { field: format!("target.{field}"), ..e });
         match self {
-            Self::Command(command) => match command.argv.first() {
-                None => Err(Invalid::new("target.argv", "is empty").remedy("give the program and its arguments")),
-                Some(program) if program.is_empty() => {
-                    Err(Invalid::new("target.argv", "names an empty program").remedy("give the program's path"))
-                }
-                Some(_) if command.argv.iter().any(|a| a.contains('\0')) => {
-                    Err(Invalid::new("target.argv", "holds a NUL character").remedy("remove it"))
-                }
-                Some(_) => Ok(()),
-            },
-            Self::Http(http) if !(http.url.starts_with("http://") || http.url.starts_with("https://")) => {
-                Err(Invalid::new("target.url", "is neither http:// nor https://").remedy("give the full address"))
-            }
-            Self::Http(_) => Ok(()),
-            Self::Sql(sql) => named("connection", &sql.connection).and_then(|()| named("function", &sql.function)),
+            Self::Command(command) => command.validate(),
+            Self::Http(http) => http.validate(),
+            Self::Sql(sql) => sql.validate(),
             Self::Task(task) => named("name", &task.name),
             Self::Flow(flow) => named("name", &flow.name),
             Self::Graph(graph) => named("id", &graph.id),

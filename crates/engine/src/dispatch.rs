@@ -4,6 +4,8 @@
 //! under load reports are grouped by themselves, and on an idle node each is sent at once.
 
 use crate::clock::Uptime;
+use crate::phase::Phase;
+use crate::scribe::Scribe;
 use crate::stop::StopHandle;
 use crate::work::{Executors, run_job};
 use punctual_core::execute::StopReason;
@@ -88,6 +90,7 @@ pub struct Desk {
     options: DeskOptions,
     uptime: Uptime,
     running: RunningSet,
+    scribe: Arc<Scribe>,
     tasks: JoinSet<FinishedRun>,
     /// Claimed and not started.
     waiting: VecDeque<ClaimedJob>,
@@ -95,6 +98,8 @@ pub struct Desk {
     ended: Vec<FinishedRun>,
     /// Jobs that the store says are ours and that we do not know, as of the last heartbeat.
     strays: BTreeSet<JobId>,
+    /// What left the desk, and when: a heartbeat that was sent before may still name it.
+    left: Vec<(JobId, Duration)>,
 }
 
 impl Desk {
@@ -104,6 +109,7 @@ impl Desk {
         running: RunningSet,
     ) -> Self {
         Self {
+            scribe: Arc::new(Scribe::start(Arc::clone(&store), lease)),
             store,
             lease,
             executors,
@@ -114,6 +120,7 @@ impl Desk {
             waiting: VecDeque::new(),
             ended: Vec::new(),
             strays: BTreeSet::new(),
+            left: Vec::new(),
         }
     }
 
@@ -131,6 +138,11 @@ impl Desk {
     /// How many runs are going on.
     pub fn runs(&self) -> usize {
         self.running.len()
+    }
+
+    /// Which runs are going on.
+    pub fn running_jobs(&self) -> Vec<JobId> {
+        self.running.lock().keys().copied().collect()
     }
 
     /// Tells all runs to stop.
@@ -167,32 +179,42 @@ impl Desk {
         let limit = if claim { self.free() } else { 0 };
         let (reported, claimed) = tokio::join!(self.report(&reports), self.claim(limit));
         let mut done = Exchange::default();
+        // What was claimed is ours, whatever became of the reports.
+        let claimed = claimed.map(|claimed| {
+            done.claimed = claimed.len();
+            self.waiting.extend(claimed);
+            self.start_waiting();
+        });
         match reported {
             Ok(results) => {
                 done.closed = results.iter().filter(|result| matches!(result, FinishResult::Closed { .. })).count();
                 done.refused = results.len() - done.closed;
+                let now = self.uptime.now();
+                self.left.extend(reports.iter().map(|report| (report.job_id, now)));
             }
             Err(error) => {
                 self.ended.extend(reports);
                 return Err(error);
             }
         }
-        let claimed = claimed?;
-        done.claimed = claimed.len();
-        self.waiting.extend(claimed);
-        self.start_waiting();
-        Ok(done)
+        claimed.map(|()| done)
     }
 
     async fn report(&self, reports: &[FinishedRun]) -> StoreResult<Vec<FinishResult>> {
         if reports.is_empty() {
             return Ok(Vec::new());
         }
-        match self.store.finish_runs_if_leased(self.lease, reports.to_vec()).await {
+        let _phase = Phase::enter("finish");
+        let results = match self.store.finish_runs_if_leased(self.lease, reports.to_vec()).await {
             // One report that cannot be stored must not hold up the others.
-            Err(StoreError::Internal(_) | StoreError::Invalid(_)) => self.report_one_by_one(reports).await,
-            results => results,
+            Err(StoreError::Internal(_) | StoreError::Invalid(_)) => self.report_one_by_one(reports).await?,
+            results => results?,
+        };
+        let refused = results.iter().filter(|result| matches!(result, FinishResult::LostLease)).count();
+        if refused > 0 {
+            tracing::warn!(refused, "reports came too late and were refused; the record stays as it is");
         }
+        Ok(results)
     }
 
     async fn report_one_by_one(&self, reports: &[FinishedRun]) -> StoreResult<Vec<FinishResult>> {
@@ -222,6 +244,7 @@ impl Desk {
             job_types: self.executors.job_types(),
             limit,
         };
+        let _phase = Phase::enter("claim");
         self.store.claim_jobs_if_leased(request).await
     }
 
@@ -232,8 +255,8 @@ impl Desk {
         {
             let (stop, id) = (StopHandle::default(), claimed.job.id);
             self.running.lock().insert(id, RunningJob { stop: stop.clone(), since: self.uptime.now() });
-            let (executors, grace) = (self.executors.clone(), self.options.grace);
-            self.tasks.spawn(async move { run_job(&executors, claimed, stop, grace).await });
+            let (executors, grace, scribe) = (self.executors.clone(), self.options.grace, Arc::clone(&self.scribe));
+            self.tasks.spawn(async move { run_job(&executors, claimed, stop, grace, &scribe).await });
         }
     }
 
@@ -245,6 +268,7 @@ impl Desk {
         for id in &beat.cancel_requested {
             self.running.stop(*id, StopReason::Cancelled);
         }
+        self.left.retain(|(_, at)| *at >= sent_at);
         let known = self.known();
         // What the store does not count as ours any more was taken away; it must end without a trace.
         for (id, run) in self.running.lock().iter() {
@@ -261,7 +285,8 @@ impl Desk {
     fn known(&self) -> BTreeSet<JobId> {
         let waiting = self.waiting.iter().map(|claimed| claimed.job.id);
         let ended = self.ended.iter().map(|end| end.job_id);
-        self.running.lock().keys().copied().chain(waiting).chain(ended).collect()
+        let left = self.left.iter().map(|(id, _)| *id);
+        self.running.lock().keys().copied().chain(waiting).chain(ended).chain(left).collect()
     }
 
     /// Gives jobs back that never started, and forgets them.

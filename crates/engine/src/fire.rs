@@ -1,5 +1,6 @@
 //! Firing: the pass that decides what is due, and the loop that sleeps until something is.
 
+use crate::phase::Phase;
 use punctual_core::id::NodeId;
 use punctual_core::store::{Store, StoreResult};
 use std::pin::pin;
@@ -70,7 +71,9 @@ pub async fn fire_once(store: &dyn Store, node: Option<NodeId>, limit: usize) ->
 }
 
 async fn fire_batch(store: &dyn Store, node: Option<NodeId>, limit: usize) -> StoreResult<FirePass> {
+    let phase = Phase::enter("fire");
     let fired = store.fire_due(node, limit).await?;
+    drop(phase);
     Ok(FirePass {
         schedules: fired.schedules,
         jobs: fired.jobs.len(),

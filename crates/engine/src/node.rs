@@ -4,6 +4,7 @@ use crate::clock::Uptime;
 use crate::dispatch::{Desk, DeskOptions, RunningSet};
 use crate::fire::{self, FireOptions};
 use crate::lease::HeldLease;
+use crate::offers;
 use crate::reconcile;
 use crate::recover::{Observer, recover_once};
 use crate::work::Executors;
@@ -164,6 +165,8 @@ impl Life {
         loops.spawn(fire_on_time(Arc::clone(&store), lease, options.sweep, draining.subscribe()));
         let (plans, every) = (Arc::clone(&store), options.reconcile);
         loops.spawn(async move { reconcile::run(&*plans, every).await });
+        let (needs, every) = (Arc::clone(&store), options.sweep);
+        loops.spawn(async move { offers::run(&*needs, every).await });
         loops.spawn(watch_others(Arc::clone(&store), options.clone(), uptime));
         let desk = Desk::new(Arc::clone(&store), lease.lease, executors.clone(), options.desk.clone(), uptime, running);
         Self { desk, loops, beats, changes: store.changes(), options: options.clone(), draining, lease, uptime, store }

@@ -3,6 +3,7 @@
 //! A node is lost when its heartbeat *counter* stood still for a whole lease on the observer's monotonic clock. No
 //! wall clock is compared, so a jump of any of them, the database's included, expires nothing.
 
+use crate::phase::Phase;
 use punctual_core::id::LeaseId;
 use punctual_core::store::{Lease, LostNode, NodePulse, Recovered, Store, StoreResult};
 use std::collections::HashMap;
@@ -50,6 +51,8 @@ impl Observer {
 pub async fn recover_once(store: &dyn Store, observer: &mut Observer, now: Duration) -> StoreResult<Recovered> {
     let pulses = store.node_pulses().await?;
     let lost = observer.look(&pulses, now);
+    tracing::trace!(nodes = pulses.len(), lost = lost.len(), "looked for lost nodes");
+    let _phase = (!lost.is_empty()).then(|| Phase::enter("recover"));
     let recovered = store.recover_lost_nodes(lost).await?;
     if recovered != Recovered::default() {
         tracing::warn!(

@@ -1,10 +1,14 @@
 //! One run, from the claim to its end.
 
+use crate::phase::Phase;
+use crate::scribe::Scribe;
+use crate::secrets::{RunSecrets, SecretRules};
 use crate::stop::StopHandle;
 use punctual_core::execute::{Executor, RunContext, Stop, StopReason, stopped};
 use punctual_core::id::JobId;
 use punctual_core::job::{Job, Timeout};
 use punctual_core::run::ErrorCode;
+use punctual_core::secret::Secrets;
 use punctual_core::store::{ClaimedJob, FinishedRun};
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
@@ -13,48 +17,75 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
-/// What a node can run: an executor for each job type.
+/// What a node can run: an executor for each job type, and the secrets they may read.
 #[derive(Clone, Default)]
-pub struct Executors(BTreeMap<String, Arc<dyn Executor>>);
+pub struct Executors {
+    by_type: BTreeMap<String, Arc<dyn Executor>>,
+    secrets: Arc<SecretRules>,
+}
 
 impl Executors {
     /// Adds one; a later one of the same type takes the place of the earlier one.
     #[must_use]
     pub fn with(mut self, job_type: impl Into<String>, executor: Arc<dyn Executor>) -> Self {
-        self.0.insert(job_type.into(), executor);
+        self.by_type.insert(job_type.into(), executor);
+        self
+    }
+
+    /// Hands out secrets by these rules.
+    #[must_use]
+    pub fn with_secrets(mut self, rules: SecretRules) -> Self {
+        self.secrets = Arc::new(rules);
         self
     }
 
     /// The job types, as the node offers them.
     pub fn job_types(&self) -> Vec<String> {
-        self.0.keys().cloned().collect()
+        self.by_type.keys().cloned().collect()
     }
 
     fn of(&self, job: &Job) -> Option<Arc<dyn Executor>> {
-        self.0.get(&job.spec.target.job_type()).cloned()
+        self.by_type.get(&job.spec.target.job_type()).cloned()
     }
 }
 
 impl std::fmt::Debug for Executors {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_list().entries(self.0.keys()).finish()
+        f.debug_list().entries(self.by_type.keys()).finish()
     }
 }
 
-/// Runs one claimed job to its end, which comes soon after it is told to stop, whatever the executor does.
-pub async fn run_job(executors: &Executors, claimed: ClaimedJob, stop: StopHandle, grace: Duration) -> FinishedRun {
+/// Runs one claimed job to its end, which comes soon after it is told to stop, whatever the executor does. What it
+/// told is stored before its end is known.
+pub async fn run_job(
+    executors: &Executors, claimed: ClaimedJob, stop: StopHandle, grace: Duration, scribe: &Scribe,
+) -> FinishedRun {
+    let _phase = Phase::enter("run");
     let job = Arc::new(claimed.job);
     let Some(executor) = executors.of(&job) else {
         let job_type = job.spec.target.job_type();
         return FinishedRun::failed(job.id, ErrorCode::NoExecutor, format!("this node cannot run `{job_type}`"));
     };
-    let run = RunContext { job: Arc::clone(&job), started_at: claimed.started_at, stop: Arc::new(stop.clone()) };
+    let log = scribe.open(Arc::clone(&job), claimed.started_at);
+    let secrets = Arc::new(RunSecrets::new(Arc::clone(&executors.secrets)));
+    let run = RunContext {
+        job: Arc::clone(&job),
+        started_at: claimed.started_at,
+        stop: Arc::new(stop.clone()),
+        grace,
+        reports: secrets.keeping_from(Arc::new(log.clone())),
+        secrets: Arc::clone(&secrets) as Arc<dyn Secrets>,
+    };
     let work = catch_panics(job.id, executor.run(run));
     let end = tokio::select! {
-        end = work_until_stopped(job.id, work, &stop, grace) => end,
+        end = work_until_stopped(job.id, work, &stop, grace + executor.last_moment()) => end,
         () = tell_timeout(&job, &stop) => stopped(job.id, StopReason::Timeout),
     };
-    judge(end, stop.reason())
+    let told = stop.reason();
+    if told != Some(StopReason::Fenced) {
+        log.close().await;
+    }
+    judge(secrets.redact(end), told)
 }
 
 /// Lets the executor work; once it is told to stop it has the grace to come to its end, and is dropped then.
@@ -87,7 +118,13 @@ fn judge(end: FinishedRun, told: Option<StopReason>) -> FinishedRun {
     match told {
         Some(reason) if end.outcome != punctual_core::run::Outcome::Completed => {
             let stopped = stopped(end.job_id, reason);
-            FinishedRun { exit_code: end.exit_code, output: end.output, log_ref: end.log_ref, ..stopped }
+            FinishedRun {
+                exit_code: end.exit_code,
+                output: end.output,
+                log_ref: end.log_ref,
+                usage: end.usage,
+                ..stopped
+            }
         }
         _ => end,
     }
@@ -101,18 +138,16 @@ async fn catch_panics(job_id: JobId, work: impl Future<Output = FinishedRun>) ->
         match polled {
             Ok(state) => state,
             Err(panic) => {
-                let words = panic
-                    .downcast_ref::<&str>()
-                    .map(|text| (*text).to_owned())
-                    .or_else(|| panic.downcast_ref::<String>().cloned())
-                    .unwrap_or_else(|| "no message".to_owned());
-                std::task::Poll::Ready(FinishedRun::failed(
-                    job_id,
-                    ErrorCode::TargetError,
-                    format!("the handler panicked: {words}"),
-                ))
+                let words = format!("the handler panicked: {}", words_of_panic(panic.as_ref()));
+                std::task::Poll::Ready(FinishedRun::failed(job_id, ErrorCode::TargetError, words))
             }
         }
     })
     .await
+}
+
+/// What a panic said.
+pub(crate) fn words_of_panic(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".to_owned())
 }

@@ -1,33 +1,68 @@
-//! Punctual for programs that embed it: open a store, declare work, run it.
+//! Punctual for programs that embed it: open a store, register tasks, declare schedules, enqueue jobs, run a node.
+//!
+//! ```
+//! # punctual::testing::block_on(async {
+//! # let folder = tempfile::tempdir()?;
+//! # let url = format!("sqlite:{}", folder.path().join("app.db").display());
+//! use punctual::{Context, Punctual};
+//!
+//! #[derive(Default, serde::Serialize, serde::Deserialize)]
+//! struct Digest { user: u64 }
+//!
+//! let punctual = Punctual::open(&url).await?;                  // "sqlite:app.db" or "postgres://…"
+//! punctual.task("email_digest", |_ctx: Context, input: Digest| async move { Ok(input.user) });
+//! punctual.schedule("digest").cron("@hourly")?.task("email_digest").input(&Digest::default())?.save().await?;
+//! punctual.enqueue("email_digest", &Digest { user: 7 }).job_key("user:7").send().await?;
+//! let shutdown = async { /* a signal, for example */ };
+//! punctual.run_until(shutdown).await?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! # }).unwrap();
+//! ```
+//!
+//! | feature | is for |
+//! | --- | --- |
+//! | `sqlite`, `postgres` | the stores; both are on unless the defaults are off |
+//! | `rusqlite`, `tokio-postgres`, `sqlx-postgres` | [`Enqueue::send_in`] a transaction of the program's own |
+//! | `calls` | [`Builder::run_calls`]: a node that runs HTTP and SQL jobs |
+//! | `testing` | [`testing`]: a clock that tests turn by hand |
+//! | `cli` | the binary; a program that embeds Punctual turns the defaults off and does without |
 
-use punctual_core::invalid::Invalid;
-use punctual_core::store::{Store, StoreResult};
-use punctual_store_postgres::{PostgresOptions, PostgresStore};
-use punctual_store_sqlite::{SqliteOptions, SqliteStore};
-use std::sync::Arc;
+#[cfg(not(any(feature = "sqlite", feature = "postgres")))]
+compile_error!("punctual needs a store: turn the feature `sqlite` or `postgres` on");
 
-/// Opens a store by its address alone: `sqlite:PATH` or `postgres://…`.
-///
-/// ```
-/// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
-/// let folder = tempfile::tempdir()?;
-/// let store = punctual::open(&format!("sqlite:{}", folder.path().join("app.db").display())).await?;
-/// assert!(punctual::open("carrier-pigeon://home").await.is_err());
-/// # drop(store);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// # })?;
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-pub async fn open(url: &str) -> StoreResult<Arc<dyn Store>> {
-    match url.split_once(':').map(|(scheme, _)| scheme) {
-        Some("sqlite") => Ok(Arc::new(SqliteStore::from_url(url, SqliteOptions::default())?)),
-        Some("postgres" | "postgresql") => {
-            // Other processes are told of new work, so that an idle one need not ask all the time.
-            let options = PostgresOptions { notify: true, ..PostgresOptions::default() };
-            Ok(Arc::new(PostgresStore::connect(url, options).await?))
-        }
-        _ => Err(Invalid::new("database", "is not an address that punctual knows")
-            .remedy("use sqlite:PATH, such as sqlite:app.db, or postgres://user@host/database")
-            .into()),
-    }
-}
+mod address;
+mod app;
+#[cfg(feature = "calls")]
+pub mod calls;
+mod declare;
+mod enqueue;
+mod error;
+mod handle;
+mod join;
+mod schedules;
+#[cfg(feature = "testing")]
+pub mod testing;
+
+pub use address::open;
+pub use app::{Builder, Punctual};
+pub use enqueue::{Batch, Enqueue};
+pub use error::{Error, Result};
+pub use handle::JobHandle;
+pub use join::Join;
+pub use schedules::ScheduleBuilder;
+
+pub use jiff::{SignedDuration, Timestamp};
+pub use punctual_core::cron::Dst;
+pub use punctual_core::execute::StopReason;
+pub use punctual_core::id::{JobId, ScheduleId};
+pub use punctual_core::invalid::Invalid;
+pub use punctual_core::job::{Job, JobState, JobView, Run, Whereabouts};
+pub use punctual_core::job_key::JobKeyMode;
+pub use punctual_core::retry::{Backoff, RetryPolicy};
+pub use punctual_core::run::{ErrorCode, Outcome, Trigger};
+pub use punctual_core::schedule::{Missed, Overlap, Schedule};
+pub use punctual_core::slot::{Decision, Reason, SlotRow};
+pub use punctual_core::store::{Cancelled, Store, StoreError};
+pub use punctual_core::target::Target;
+pub use punctual_engine::node::NodeEvent;
+pub use punctual_engine::targets::task::{Context, TaskError};

@@ -106,6 +106,11 @@ impl Ask {
         Ok(verb(self.state.store.recorded(self.noted(action, None, tell))).await?)
     }
 
+    /// Whether the request carries an idempotency key.
+    pub(crate) fn has_key(&self) -> bool {
+        self.key.is_some()
+    }
+
     /// Makes something new, once for each idempotency key; answers with 201 and what was made.
     pub(crate) async fn create<T, V>(
         &self, fingerprint: SecretHash, action: Action, tell: impl Fn(&T) -> Told + Clone + Send + Sync + 'static,
@@ -177,6 +182,16 @@ pub(crate) struct Made {
 }
 
 impl Made {
+    /// Something that was made without an idempotency key.
+    pub(crate) fn new(body: &impl Serialize) -> Self {
+        Self { status: 201, body: text_of(body), repeated: false, under: "", etag: None }
+    }
+
+    /// Whether it is the answer to a request that was carried out before.
+    pub(crate) fn is_repeated(&self) -> bool {
+        self.repeated
+    }
+
     /// Says where it can be found: under a path, by its id.
     pub(crate) fn found_under(self, path: &'static str) -> Self {
         Self { under: path, ..self }

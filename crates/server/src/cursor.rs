@@ -18,6 +18,7 @@ pub(crate) enum List {
     Templates,
     Tokens,
     Audit,
+    Lines,
 }
 
 impl List {
@@ -31,6 +32,7 @@ impl List {
             Self::Templates => 't',
             Self::Tokens => 'k',
             Self::Audit => 'a',
+            Self::Lines => 'o',
         }
     }
 }

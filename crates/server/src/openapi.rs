@@ -36,6 +36,9 @@ pub fn document() -> Value {
     let schemas = &mut components["schemas"];
     schemas["Problem"] = serde_json::to_value(Problem::schema()).unwrap_or_default();
     schemas["FieldProblem"] = serde_json::to_value(crate::problem::FieldProblem::schema()).unwrap_or_default();
+    // What only a document of `core` refers to.
+    schemas["TextOrSecret"] = serde_json::to_value(api::words::TextOrSecret::schema()).unwrap_or_default();
+    schemas["Statuses"] = serde_json::to_value(api::words::StatusesDocument::schema()).unwrap_or_default();
     schemas["SchedulePatch"] = patch_of(&schemas["NewSchedule"]);
     if let Some(paths) = document["paths"].as_object_mut() {
         for (path, item) in paths {

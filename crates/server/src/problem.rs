@@ -95,6 +95,8 @@ impl From<Invalid> for Problem {
     fn from(invalid: Invalid) -> Self {
         let Invalid { field, problem, remedy } = invalid;
         let pointer = format!("/{}", field.replace('.', "/"));
+        // Some say in the problem itself what to do.
+        let remedy = remedy.or_else(|| Some(format!("change {field} as it says, and send it again")));
         let refused = Self::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid", format!("{field}: {problem}"));
         Self { remedy, errors: vec![FieldProblem { pointer, detail: problem }], ..refused }
     }

@@ -278,6 +278,13 @@ CREATE TABLE punctual_internal.leases (
   counter bigint NOT NULL DEFAULT 0
 ) WITH (fillfactor = 20, autovacuum_vacuum_threshold = 200);
 
+-- Who waits for work, so that nobody is told of it in vain: a claim that gets less than it asked for counts `waits` on;
+-- whoever makes work and finds it ahead of `told` sets `told` to it and sends one notification. Sequences, because
+-- they change at once and for everybody: no row is locked until a commit, and no dead version is left behind.
+CREATE SEQUENCE punctual_internal.waits AS bigint;
+CREATE SEQUENCE punctual_internal.told AS bigint;
+SELECT setval('punctual_internal.waits', 1), setval('punctual_internal.told', 1);
+
 CREATE TABLE punctual_internal.reservations (
   id uuid NOT NULL PRIMARY KEY,
   queue text COLLATE "C" NOT NULL REFERENCES punctual_internal.queues (name),
@@ -303,7 +310,7 @@ CREATE FUNCTION punctual_internal.id_prefix(at timestamptz) RETURNS text LANGUAG
 $$;
 
 -- What the ledgers refuse, in the database itself: row by row, so that a partition is as safe as the whole, and
--- without any cost to an INSERT.
+-- without any cost to an INSERT. Against TRUNCATE, which knows no rows, every partition has a trigger of its own.
 CREATE FUNCTION punctual_internal.refuse() RETURNS trigger LANGUAGE plpgsql SET search_path = '' AS $$
 BEGIN
   RAISE EXCEPTION 'punctual: %', TG_ARGV[0] USING ERRCODE = 'restrict_violation';
@@ -356,17 +363,23 @@ CREATE TRIGGER jobs_go_with_retention BEFORE DELETE ON punctual_internal.jobs FO
   EXECUTE FUNCTION punctual_internal.refuse_young_job();
 CREATE TRIGGER jobs_are_not_truncated BEFORE TRUNCATE ON punctual_internal.jobs
   EXECUTE FUNCTION punctual_internal.refuse('jobs are deleted by retention only');
+CREATE TRIGGER jobs_are_not_truncated BEFORE TRUNCATE ON punctual_internal.jobs_kept
+  EXECUTE FUNCTION punctual_internal.refuse('jobs are deleted by retention only');
 CREATE TRIGGER runs_never_change BEFORE UPDATE ON punctual_internal.runs FOR EACH ROW
   EXECUTE FUNCTION punctual_internal.refuse('a run is immutable once it has ended');
 CREATE TRIGGER runs_go_with_retention BEFORE DELETE ON punctual_internal.runs FOR EACH ROW
   EXECUTE FUNCTION punctual_internal.refuse_young_run();
 CREATE TRIGGER runs_are_not_truncated BEFORE TRUNCATE ON punctual_internal.runs
   EXECUTE FUNCTION punctual_internal.refuse('runs are deleted by retention only');
+CREATE TRIGGER runs_are_not_truncated BEFORE TRUNCATE ON punctual_internal.runs_kept
+  EXECUTE FUNCTION punctual_internal.refuse('runs are deleted by retention only');
 CREATE TRIGGER slots_never_change BEFORE UPDATE ON punctual_internal.slots FOR EACH ROW
   EXECUTE FUNCTION punctual_internal.refuse('the slot ledger is insert-only');
 CREATE TRIGGER slots_go_with_retention BEFORE DELETE ON punctual_internal.slots FOR EACH ROW
   EXECUTE FUNCTION punctual_internal.refuse_needed_slot();
 CREATE TRIGGER slots_are_not_truncated BEFORE TRUNCATE ON punctual_internal.slots
+  EXECUTE FUNCTION punctual_internal.refuse('slots are deleted by retention only');
+CREATE TRIGGER slots_are_not_truncated BEFORE TRUNCATE ON punctual_internal.slots_kept
   EXECUTE FUNCTION punctual_internal.refuse('slots are deleted by retention only');
 CREATE TRIGGER artifacts_never_change BEFORE UPDATE ON punctual_internal.artifacts FOR EACH ROW
   EXECUTE FUNCTION punctual_internal.refuse('artifacts are append-only');
@@ -415,6 +428,8 @@ BEGIN
       BEGIN
         EXECUTE format('CREATE TABLE punctual_internal.%I (LIKE punctual_internal.%I INCLUDING DEFAULTS INCLUDING CONSTRAINTS)', name, ledger);
         EXECUTE format('ALTER TABLE punctual_internal.%I ATTACH PARTITION punctual_internal.%I FOR VALUES FROM (%L) TO (%L)', ledger, name, lower, upper);
+        EXECUTE format('CREATE TRIGGER %I BEFORE TRUNCATE ON punctual_internal.%I EXECUTE FUNCTION punctual_internal.refuse(%L)',
+                       ledger || '_are_not_truncated', name, ledger || ' are deleted by retention only');
         INSERT INTO punctual_internal.partitions (name, parent, from_at, to_at) VALUES (name, ledger, begins, ends);
       EXCEPTION WHEN check_violation OR duplicate_table OR invalid_object_definition THEN
         NULL;

@@ -7,6 +7,7 @@ UPDATE punctual_internal.schedule_state AS t SET
   next_run_at = w.next_run_at,
   exhausted_at = w.exhausted_at,
   problem = NULL,
+  no_executor_since = NULL,
   last_slot_at = greatest(t.last_slot_at, w.last_slot_at),
   fired_through = greatest(t.fired_through, w.fired_through),
   last_job_id = coalesce(w.last_job_id, t.last_job_id),

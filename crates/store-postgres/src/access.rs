@@ -4,6 +4,7 @@ use crate::error::{Failure, Work};
 use crate::params::{limit as whole, params, time};
 use crate::rows::{Columns, Unreadable, document, value};
 use crate::tx::{Tx, in_transaction};
+use crate::wake::Wake;
 use crate::{Handle, PostgresStore, sql};
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -113,7 +114,7 @@ impl Access for PostgresStore {
         &self, definition: ScheduleDefinition, grant: NewGrant,
     ) -> StoreResult<(Schedule, Grant)> {
         grant.validate()?;
-        in_transaction!(&self.shared, wake | tx | tx.create_schedule_with_grant(&definition, &grant))
+        in_transaction!(&self.shared, |made| Wake::of(&made.0), |tx| tx.create_schedule_with_grant(&definition, &grant))
     }
 
     async fn grant(&self, id: GrantId) -> StoreResult<Option<Grant>> {
@@ -124,7 +125,7 @@ impl Access for PostgresStore {
 
     async fn retry_job_if_ended(&self, id: JobId, by: Option<String>) -> StoreResult<JobId> {
         name::check_text("by", by.as_deref().unwrap_or_default())?;
-        in_transaction!(&self.shared, wake | tx | tx.retry_job(id, by.as_deref()))
+        in_transaction!(&self.shared, Work | tx | tx.retry_job(id, by.as_deref()))
     }
 }
 

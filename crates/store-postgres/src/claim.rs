@@ -52,17 +52,20 @@ async fn try_claim(shared: &Shared, request: &ClaimRequest) -> Work<Vec<ClaimedJ
         return Err(StoreError::LostLease.into());
     }
     let rows = answers.next().map(crate::session::Answer::rows).unwrap_or_default();
-    let mut claimed = rows::collect(&rows, claimed)?;
+    let mut claimed: Vec<(Place, ClaimedJob)> = rows::collect(&rows, claimed)?.into_iter().flatten().collect();
     claimed.sort_unstable_by_key(|(place, _)| *place);
     Ok(claimed.into_iter().map(|(_, job)| job).collect())
 }
 
-fn claimed(row: &Row) -> Result<(Place, ClaimedJob), Unreadable> {
+fn claimed(row: &Row) -> Result<Option<(Place, ClaimedJob)>, Unreadable> {
+    if Columns::of(row).optional_id::<JobId>()?.is_none() {
+        return Ok(None);
+    }
     let job = rows::job(row)?;
     let mut c = Columns::of(row);
     c.skip(rows::JOB_COLUMNS);
     let place = Place { priority: c.next()?, position: c.next()?, created_at: c.time()?, job_id: job.id };
-    Ok((place, ClaimedJob { job, started_at: c.time()? }))
+    Ok(Some((place, ClaimedJob { job, started_at: c.time()? })))
 }
 
 /// Renews a lease, on the connection that heartbeats have to themselves.

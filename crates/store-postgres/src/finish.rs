@@ -2,19 +2,21 @@
 
 use crate::Shared;
 use crate::error::Work;
-use crate::jobs::{Closing, Making, closing_params, serial_keys, settling};
+use crate::jobs::{Closing, closing_params, serial_keys, settling};
+use crate::making::{Making, trimmed};
 use crate::params::params;
 use crate::rows::{self, Columns, Unreadable};
 use crate::session::{Answer, Session, Step};
 use crate::sql;
-use crate::tx::{Patience, Tx};
+use crate::tx::{Patience, Tx, commit_failure};
+use crate::wake::Wake;
 use jiff::Timestamp;
-use punctual_core::closing::{Retry, error_code, retry_after};
+use punctual_core::closing::{Again, EndFacts, Retry, judge_end, may_go_on, storable_text};
 use punctual_core::id::{JobId, ScheduleId};
 use punctual_core::job::{Artifact, Job};
 use punctual_core::json::Json;
 use punctual_core::run::{ErrorCode, Outcome};
-use punctual_core::store::{FinishResult, FinishedRun, Lease, StoreError, StoreResult};
+use punctual_core::store::{FinishResult, FinishedRun, Lease, StoreResult};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::SystemTime;
 use tokio_postgres::Row;
@@ -31,10 +33,45 @@ pub(crate) async fn finish_runs(shared: &Shared, lease: Lease, runs: &[FinishedR
     }
 }
 
+/// One statement and one round trip for what most ends are: all completed, and nothing follows from them. Nothing when
+/// they are not all like that.
+async fn try_close_completed(shared: &Shared, lease: Lease, runs: &[FinishedRun]) -> Work<Option<Vec<FinishResult>>> {
+    let is_plain = |run: &FinishedRun| {
+        run.outcome == Outcome::Completed
+            && run.error_code.is_none()
+            && run.error.is_none()
+            && run.again == Again::ByPolicy
+    };
+    if !runs.iter().all(is_plain) {
+        return Ok(None);
+    }
+    let params = params![
+        shared.turned(),
+        runs.iter().map(|run| run.job_id.0).collect::<Vec<_>>(),
+        lease.node_id.0,
+        lease.lease_id.0,
+        trimmed(runs.iter().map(|run| run.exit_code)),
+        trimmed(runs.iter().map(|run| run.output.as_ref().map(Json::as_str))),
+        trimmed(runs.iter().map(|run| run.log_ref.as_deref().map(storable_text))),
+        trimmed(runs.iter().map(|run| run.usage.as_ref().map(Json::as_str))),
+    ];
+    let rows = shared.session().await?.rows(sql::close_completed, &params).await.map_err(commit_failure)?;
+    let closed: HashSet<JobId> = rows::collect(&rows, |row| Columns::of(row).id())?.into_iter().collect();
+    let result = |run: &FinishedRun| match closed.contains(&run.job_id) {
+        true => FinishResult::Closed { retry: None },
+        false => FinishResult::LostLease,
+    };
+    Ok((!closed.is_empty()).then(|| runs.iter().map(result).collect()))
+}
+
 /// Two round trips: out of `running`, and everything that follows with the COMMIT.
 async fn try_finish(shared: &Shared, lease: Lease, runs: &[FinishedRun]) -> Work<Vec<FinishResult>> {
     if runs.is_empty() {
         return Ok(Vec::new());
+    }
+    if let Some(results) = try_close_completed(shared, lease, runs).await? {
+        shared.ended.send_replace(());
+        return Ok(results);
     }
     let ids: Vec<Uuid> = runs.iter().map(|run| run.job_id.0).collect();
     let (mut tx, mut answers) = Tx::begin_with(shared, taking(ids, lease)).await?;
@@ -49,10 +86,9 @@ async fn try_finish(shared: &Shared, lease: Lease, runs: &[FinishedRun]) -> Work
     };
     let mut steps = ends.steps(tx.at());
     let wakes = ends.wakes();
-    if wakes && shared.notifies() {
-        steps.push(Step::Rows("SELECT pg_notify($1, '')", params![crate::CHANNEL]));
-    }
+    steps.extend(wakes.then_some(Wake::Work).and_then(Wake::step));
     tx.pipeline_and_commit(steps).await?;
+    shared.ended.send_replace(());
     if wakes {
         shared.ring();
     }
@@ -152,7 +188,7 @@ impl Tx<'_> {
     pub(crate) async fn judge_ends<'a>(
         &self, lease: Lease, runs: &'a [FinishedRun], mut taken: HashMap<JobId, TakenRun>,
     ) -> Work<Ends<'a>> {
-        let mut retries = self.retries(runs, &taken).await?;
+        let jobs = self.jobs_to_go_on(runs, &taken).await?;
         let mut ends = Ends::default();
         let mut wanted = Vec::new();
         for run in runs {
@@ -160,52 +196,48 @@ impl Tx<'_> {
                 ends.results.push(FinishResult::LostLease);
                 continue;
             };
-            let retry = retries.remove(&run.job_id);
+            let chance = u64::from_be_bytes(self.id_bits()).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            let job = jobs.get(&run.job_id);
+            let end = judge_end(run, EndFacts { job, cancel_code: taken.cancel_code, now: self.now, chance });
             ends.closings.push(Closing {
                 job_id: run.job_id,
                 schedule_id: taken.schedule_id,
                 node_id: Some(lease.node_id),
                 started_at: Some(taken.started_at),
-                outcome: run.outcome,
-                error_code: error_code(run, taken.cancel_code),
-                error: run.error.as_deref(),
+                outcome: end.outcome,
+                error_code: end.error_code,
+                error: end.error,
                 exit_code: run.exit_code,
                 output: run.output.as_ref().map(Json::as_str),
                 log_ref: run.log_ref.as_deref(),
-                is_final: retry.is_none(),
+                usage: run.usage.as_ref().map(Json::as_str),
+                is_final: end.retry.is_none(),
             });
             if let Some(schedule) = taken.schedule_id {
-                ends.count(schedule, run.outcome);
+                ends.count(schedule, end.outcome);
             }
             ends.keys.extend(taken.serial_key);
-            wanted.extend(retry.map(|retry| (ends.results.len(), retry)));
+            wanted.extend(end.retry.map(|retry| (ends.results.len(), retry)));
             ends.results.push(FinishResult::Closed { retry: None });
         }
         self.make_retries(wanted, &mut ends).await?;
         Ok(ends)
     }
 
-    /// The retries of what failed, by each job's own policy. Nobody wants one of what was cancelled or deleted.
-    async fn retries(&self, runs: &[FinishedRun], taken: &HashMap<JobId, TakenRun>) -> Work<HashMap<JobId, Retry>> {
-        let failed: HashMap<JobId, ErrorCode> = runs
+    /// The jobs of those runs after which something may follow. Nobody wants that of what was cancelled or deleted.
+    async fn jobs_to_go_on(&self, runs: &[FinishedRun], taken: &HashMap<JobId, TakenRun>) -> Work<HashMap<JobId, Job>> {
+        let ids: Vec<Uuid> = runs
             .iter()
-            .filter(|run| run.outcome == Outcome::Failed)
-            .filter_map(|run| Some((run, taken.get(&run.job_id)?)))
-            .filter(|(_, taken)| !taken.cancel_requested)
-            .filter_map(|(run, taken)| Some((run.job_id, error_code(run, taken.cancel_code)?)))
+            .filter(|run| may_go_on(run) && taken.get(&run.job_id).is_some_and(|taken| !taken.cancel_requested))
+            .map(|run| run.job_id.0)
             .collect();
-        if failed.is_empty() {
+        if ids.is_empty() {
             return Ok(HashMap::new());
         }
-        let ids: Vec<Uuid> = failed.keys().map(|id| id.0).collect();
         let jobs: Vec<Job> = self.all(sql::jobs_by_id, params![ids], rows::job).await?;
         let deleted = self.deleted_schedules(&jobs).await?;
-        let wanted = jobs.iter().filter(|job| job.schedule_id.is_none_or(|id| !deleted.contains(&id)));
-        let retried = wanted.filter_map(|job| {
-            let chance = u64::from_be_bytes(self.id_bits()).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-            Some((job.id, retry_after(job, *failed.get(&job.id)?, self.now, chance)?))
-        });
-        Ok(retried.collect())
+        let wanted = jobs.into_iter().filter(|job| job.schedule_id.is_none_or(|id| !deleted.contains(&id)));
+        Ok(wanted.map(|job| (job.id, job)).collect())
     }
 
     /// Which of the jobs' schedules are deleted. Nobody deletes the others before this transaction is done: whoever
@@ -250,10 +282,7 @@ impl Tx<'_> {
 
     pub(crate) async fn add_artifacts(&mut self, lease: Lease, job: JobId, artifacts: &[Artifact]) -> Work<()> {
         // Locked, so that two reports of one run number their artifacts one after the other.
-        let mine =
-            "SELECT 1 FROM punctual_internal.running WHERE job_id = $1 AND node_id = $2 AND lease_id = $3 FOR UPDATE";
-        let held = self.one(mine, params![job.0, lease.node_id.0, lease.lease_id.0], rows::value::<i32>).await?;
-        held.ok_or(StoreError::LostLease)?;
+        self.hold_run(lease, job).await?;
         let insert = "INSERT INTO punctual_internal.artifacts (job_id, number, name, location, size_bytes, sha256)
                       SELECT $1, w.n + coalesce((SELECT max(number) FROM punctual_internal.artifacts WHERE job_id = $1), 0),
                              w.name, w.location, w.size_bytes, w.sha256

@@ -3,7 +3,7 @@
 use crate::Shared;
 use crate::error::Work;
 use crate::firing::{Decided, Written};
-use crate::jobs::{Making, make_lanes_params};
+use crate::making::{Making, make_lanes_params};
 use crate::params::{params, time};
 use crate::rows::{self, Columns, Unreadable, value};
 use crate::session::{Answer, Session, Step};
@@ -30,7 +30,9 @@ pub(crate) async fn fire_due(shared: &Shared, node: Option<NodeId>, limit: usize
         match try_fire(shared, node, limit).await {
             Err(failure) if patience.allows(&failure).await => {}
             Ok(fired) => {
-                shared.ring();
+                if !fired.jobs.is_empty() {
+                    shared.ring();
+                }
                 return Ok(fired);
             }
             Err(failure) => return Err(failure.into()),
@@ -81,9 +83,6 @@ impl Tx<'_> {
         }
         for id in one_by_one {
             self.fire_alone(id, node, &mut fired).await?;
-        }
-        if !fired.jobs.is_empty() {
-            self.notify().await?;
         }
         Ok(fired)
     }

@@ -1,7 +1,8 @@
 //! Writing what was decided: ledger rows, jobs and the new plan, for a batch at once or for one schedule.
 
 use crate::error::{Failure, Work};
-use crate::jobs::{Closing, Making, make_jobs_params, serial_keys, settling};
+use crate::jobs::{Closing, serial_keys, settling};
+use crate::making::{self, Making, make_jobs_params};
 use crate::params::{Params, params, time};
 use crate::session::{Answer, Step};
 use crate::sql;
@@ -109,7 +110,7 @@ impl Tx<'_> {
         }
         if !jobs.is_empty() {
             jobs_at = Some(steps.len());
-            steps.push(Step::Rows(sql::make_jobs, make_jobs_params(&jobs, Some(self.at()), true)?));
+            steps.push(Step::Rows(making::statement(&jobs), make_jobs_params(&jobs, Some(self.at()), true)?));
         }
         let plans_at = steps.len();
         steps.push(Step::Count(sql::set_plan, plan_params(&plans, self)));
@@ -119,7 +120,8 @@ impl Tx<'_> {
         let answers = self.pipeline(&steps).await?;
         let rows = |at: Option<usize>| at.map_or(0, |at| answers.get(at).map_or(0, Answer::len));
         let planned = answers.get(plans_at).map_or(0, Answer::len);
-        Ok(rows(slots_at) == slots.len() && rows(jobs_at) == jobs.len() && planned == plans.len())
+        let made = jobs_at.is_none_or(|at| making::is_made(answers.get(at)));
+        Ok(rows(slots_at) == slots.len() && made && planned == plans.len())
     }
 
     /// Writes what was decided about one schedule, slot by slot. The caller holds its lock. `version` is the one that

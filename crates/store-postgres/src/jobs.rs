@@ -1,30 +1,21 @@
-//! Jobs and their places: making, queueing, closing, and the head of a serial key.
+//! Jobs and their places: queueing, closing, reading, and the head of a serial key.
 
 use crate::error::{Failure, Work};
 use crate::params::{Params, params, time};
-use crate::rows::{self, document, retry_text, value};
+use crate::rows::{self, value};
 use crate::session::{Session, Step};
 use crate::sql;
 use crate::tx::Tx;
 use jiff::Timestamp;
 use punctual_core::closing::storable_text;
 use punctual_core::id::{JobId, NodeId, ScheduleId};
-use punctual_core::job::{Job, JobView, NewJob, Origin};
+use punctual_core::job::{Job, JobView, NewJob};
 use punctual_core::run::{ErrorCode, Outcome};
 use punctual_core::store::{StoreError, StoreResult};
 use std::collections::BTreeSet;
 use std::time::SystemTime;
 use tokio_postgres::Row;
 use uuid::Uuid;
-
-/// A job that is to be made.
-#[derive(Debug)]
-pub(crate) struct Making<'a> {
-    /// The half of its id that is not the time.
-    pub(crate) bits: [u8; 8],
-    pub(crate) spec: &'a NewJob,
-    pub(crate) origin: &'a Origin,
-}
 
 /// A job that has no place yet, and the place it is to have.
 #[derive(Debug, Clone)]
@@ -49,10 +40,11 @@ pub(crate) struct Closing<'a> {
     pub(crate) started_at: Option<Timestamp>,
     pub(crate) outcome: Outcome,
     pub(crate) error_code: Option<ErrorCode>,
-    pub(crate) error: Option<&'a str>,
+    pub(crate) error: Option<String>,
     pub(crate) exit_code: Option<i32>,
     pub(crate) output: Option<&'a str>,
     pub(crate) log_ref: Option<&'a str>,
+    pub(crate) usage: Option<&'a str>,
     pub(crate) is_final: bool,
 }
 
@@ -70,30 +62,13 @@ impl Closing<'_> {
             exit_code: None,
             output: None,
             log_ref: None,
+            usage: None,
             is_final: true,
         }
     }
 }
 
 impl Tx<'_> {
-    /// Makes jobs, all or none, and puts each where it belongs. The caller has locked their serial keys, and settles
-    /// them.
-    pub(crate) async fn make_jobs(&self, jobs: &[Making<'_>], place: bool) -> Work<Vec<JobId>> {
-        if jobs.is_empty() {
-            return Ok(Vec::new());
-        }
-        let now = Some(self.at());
-        let made =
-            self.all(sql::make_jobs, make_jobs_params(jobs, now, place)?, |row| rows::Columns::of(row).id()).await?;
-        if !made.is_empty() {
-            return Ok(made);
-        }
-        self.execute(sql::make_lanes, make_lanes_params(jobs, now)).await?;
-        let made =
-            self.all(sql::make_jobs, make_jobs_params(jobs, now, place)?, |row| rows::Columns::of(row).id()).await?;
-        if made.is_empty() { Err(Failure::internal("a lane was not stored")) } else { Ok(made) }
-    }
-
     /// Locks serial keys, in order. Everybody who changes which job of a key is the head, or whether it is free, does
     /// so before he touches a job of the key.
     pub(crate) async fn lock_serial_keys(&self, keys: &BTreeSet<String>) -> Work<()> {
@@ -208,65 +183,13 @@ pub(crate) fn closing_params<'a>(ended: &'a [Closing<'a>], now: SystemTime) -> P
         ended.iter().map(|run| run.started_at.map(time)).collect::<Vec<_>>(),
         ended.iter().map(|run| run.outcome.as_str()).collect::<Vec<_>>(),
         ended.iter().map(|run| run.error_code.map(ErrorCode::as_str)).collect::<Vec<_>>(),
-        ended.iter().map(|run| run.error.map(storable_text)).collect::<Vec<_>>(),
+        ended.iter().map(|run| run.error.as_deref().map(storable_text)).collect::<Vec<_>>(),
         ended.iter().map(|run| run.exit_code).collect::<Vec<_>>(),
         ended.iter().map(|run| run.output).collect::<Vec<_>>(),
         ended.iter().map(|run| run.log_ref.map(storable_text)).collect::<Vec<_>>(),
         ended.iter().map(|run| run.is_final).collect::<Vec<_>>(),
+        ended.iter().map(|run| run.usage).collect::<Vec<_>>(),
     ]
-}
-
-pub(crate) fn make_jobs_params<'a>(jobs: &'a [Making<'a>], now: Option<SystemTime>, place: bool) -> Work<Params<'a>> {
-    let chains = || jobs.iter().map(|job| job.origin.chain.as_ref());
-    let small = |number: u32| i32::try_from(number).unwrap_or(i32::MAX);
-    let tags = |job: &Making<'_>| {
-        let tags = &job.spec.tags;
-        (!tags.is_empty()).then(|| document("tags", tags)).transpose()
-    };
-    Ok(params![
-        now,
-        place,
-        jobs.iter().map(|job| tail(job.bits)).collect::<Vec<_>>(),
-        jobs.iter().map(|job| job.spec.queue.as_str()).collect::<Vec<_>>(),
-        jobs.iter().map(|job| job.spec.target.job_type()).collect::<Vec<_>>(),
-        jobs.iter().map(|job| job.spec.priority).collect::<Vec<_>>(),
-        jobs.iter().map(|job| document("target", &job.spec.target)).collect::<Work<Vec<_>>>()?,
-        jobs.iter().map(|job| job.spec.input.as_str()).collect::<Vec<_>>(),
-        jobs.iter().map(|job| job.spec.run_at.map(time)).collect::<Vec<_>>(),
-        jobs.iter().map(|job| job.spec.serial_key.as_deref()).collect::<Vec<_>>(),
-        jobs.iter().map(tags).collect::<Work<Vec<_>>>()?,
-        jobs.iter().map(|job| retry_text(&job.spec.retry)).collect::<Work<Vec<_>>>()?,
-        jobs.iter().map(|job| job.spec.timeout.as_micros()).collect::<Vec<_>>(),
-        jobs.iter().map(|job| job.spec.template_id.map(|id| id.0)).collect::<Vec<_>>(),
-        jobs.iter().map(|job| job.spec.grant_id.map(|id| id.0)).collect::<Vec<_>>(),
-        jobs.iter().map(|job| job.spec.trigger.as_str()).collect::<Vec<_>>(),
-        jobs.iter().map(|job| job.spec.trigger_detail.as_deref()).collect::<Vec<_>>(),
-        jobs.iter().map(|job| job.spec.trace_context.as_deref()).collect::<Vec<_>>(),
-        jobs.iter().map(|job| job.origin.schedule_id.map(|id| id.0)).collect::<Vec<_>>(),
-        jobs.iter().map(|job| job.origin.slot_at.map(time)).collect::<Vec<_>>(),
-        chains().map(|chain| chain.map(|link| link.retry_of.0)).collect::<Vec<_>>(),
-        chains().map(|chain| chain.map(|link| link.root_job_id.0)).collect::<Vec<_>>(),
-        chains().map(|chain| chain.map(|link| time(link.began_at))).collect::<Vec<_>>(),
-        chains().map(|chain| chain.map_or(1, |link| small(link.attempt))).collect::<Vec<_>>(),
-        chains().map(|chain| chain.map_or(0, |link| small(link.failures))).collect::<Vec<_>>(),
-        chains().map(|chain| chain.map_or(0, |link| small(link.interruptions))).collect::<Vec<_>>(),
-        jobs.iter().map(|job| job.spec.owner.as_deref()).collect::<Vec<_>>(),
-    ])
-}
-
-pub(crate) fn make_lanes_params<'a>(jobs: &'a [Making<'a>], now: Option<SystemTime>) -> Params<'a> {
-    params![
-        now,
-        jobs.iter().map(|job| job.spec.queue.as_str()).collect::<Vec<_>>(),
-        jobs.iter().map(|job| job.spec.target.job_type()).collect::<Vec<_>>(),
-    ]
-}
-
-/// The second half of an id, as the database puts it behind the half that is the time.
-fn tail(bits: [u8; 8]) -> String {
-    let id = JobId::at(Timestamp::UNIX_EPOCH, bits);
-    let (_, half) = id.0.as_u64_pair();
-    format!("{half:016x}")
 }
 
 /// A job and where it is; the id of one that is nowhere.

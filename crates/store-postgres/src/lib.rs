@@ -6,6 +6,7 @@
 
 mod access;
 mod address;
+mod checks;
 mod claim;
 mod error;
 mod finish;
@@ -13,27 +14,34 @@ mod fire;
 mod firing;
 mod holds;
 mod jobs;
+pub mod join;
+mod keys;
+mod making;
 mod migrate;
 mod moves;
+mod offers;
 mod params;
+mod pool;
 mod prune;
 mod queue;
 mod readings;
+mod records;
 mod recover;
 mod rows;
 mod schedules;
 mod session;
 pub mod sql;
+pub mod sql_target;
 mod store;
 mod tls;
 mod tx;
 mod wake;
 
 use crate::address::Address;
-use crate::error::{store_error, with_causes};
+use crate::error::store_error;
 use crate::params::params;
+use crate::pool::Link;
 use crate::session::Session;
-use deadpool_postgres::{Manager, ManagerConfig, Pool, PoolError, RecyclingMethod, Runtime};
 use jiff::{SignedDuration, Timestamp};
 use punctual_core::access::Change;
 use punctual_core::id::IdSource;
@@ -41,25 +49,10 @@ use punctual_core::invalid::Invalid;
 use punctual_core::store::{Clock, StoreError, StoreResult};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use uuid::Uuid;
-
-/// Where nodes tell each other that there is something to do.
-pub(crate) const CHANNEL: &str = "punctual_wake";
-
-/// Plans are short: compiling them to machine code takes longer than running them. And they are kept: one that was made
-/// while a queue was empty, and reads all of it, would still be used when it is full. A pooler refuses such settings,
-/// but behind one nothing is kept, either.
-const SETTINGS: &str = "-c jit=off -c enable_seqscan=off";
-
-/// How long a verb waits for a free connection.
-const PATIENCE: Duration = Duration::from_secs(30);
-
-/// How long a verb waits between two attempts to reach the database; afterwards the caller is told.
-const RECONNECT_AFTER: [Duration; 4] =
-    [Duration::from_millis(20), Duration::from_millis(100), Duration::from_millis(400), Duration::from_secs(1)];
 
 /// How a store is opened.
 #[derive(Debug, Clone)]
@@ -70,25 +63,13 @@ pub struct PostgresOptions {
     pub pool_size: usize,
     /// An address that leads to the database itself and not to a pooler, for heartbeats and wake-ups.
     pub direct_url: Option<String>,
-    /// Whether the address leads to a pooler in transaction mode, such as pgbouncer: no statement gets a name then.
-    pub pooler: bool,
-    /// Whether other nodes are told when there is something to do, once for each verb, and whether this one listens.
-    /// It costs a lock of the whole database at every commit that tells.
-    pub notify: bool,
     /// How much time one partition of the ledgers holds.
     pub partition_span: SignedDuration,
 }
 
 impl Default for PostgresOptions {
     fn default() -> Self {
-        Self {
-            clock: None,
-            pool_size: 8,
-            direct_url: None,
-            pooler: false,
-            notify: false,
-            partition_span: SignedDuration::from_hours(7 * 24),
-        }
+        Self { clock: None, pool_size: 8, direct_url: None, partition_span: SignedDuration::from_hours(7 * 24) }
     }
 }
 
@@ -134,13 +115,10 @@ impl std::ops::Deref for Handle {
 /// What all handles of one store share.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    pool: Pool,
+    pool: Link,
     /// One connection of its own, so that a busy pool never costs a node its lease.
-    pulse: Pool,
+    pulse: Link,
     direct: Address,
-    named: bool,
-    pulse_named: bool,
-    notify: bool,
     clock: Option<Arc<dyn Clock>>,
     ids: Mutex<IdSource>,
     partition_span: SignedDuration,
@@ -149,6 +127,8 @@ pub(crate) struct Shared {
     making_partitions: AtomicBool,
     /// Rings when there may be new work or a new plan.
     changed: watch::Sender<()>,
+    /// Rings when a run has been closed here.
+    ended: watch::Sender<()>,
     listener: OnceLock<AbortHandle>,
     itself: Weak<Shared>,
 }
@@ -161,23 +141,22 @@ impl PostgresStore {
         }
         let address = Address::parse(url)?;
         let direct = options.direct_url.as_deref().map_or_else(|| Ok(address.clone()), Address::parse)?;
-        let named = !options.pooler;
-        let pulse_named = named || options.direct_url.is_some();
-        let pool = pool(&address, options.pool_size.max(1), named)?;
-        let pulse = self::pool(&direct, 1, pulse_named)?;
+        let pool = Link::open(&address, options.pool_size.max(1)).await?;
+        let pulse = match options.direct_url {
+            None => pool.another(&direct, 1)?,
+            Some(_) => Link::open(&direct, 1).await?,
+        };
         let shared = Arc::new_cyclic(|itself| Shared {
             pool,
             pulse,
             direct,
-            named,
-            pulse_named,
-            notify: options.notify,
             clock: options.clock,
             ids: Mutex::new(IdSource::from_random(Uuid::new_v4().as_u64_pair().0)),
             partition_span: options.partition_span,
             partitions_until: AtomicI64::new(i64::MIN),
             making_partitions: AtomicBool::new(false),
             changed: watch::Sender::new(()),
+            ended: watch::Sender::new(()),
             listener: OnceLock::new(),
             itself: itself.clone(),
         });
@@ -186,9 +165,6 @@ impl PostgresStore {
         drop(session);
         if let Err(error) = shared.make_partitions(shared.turned_time()).await {
             tracing::warn!(%error, "failed to make partitions; the default ones take the rows");
-        }
-        if options.notify {
-            wake::listen(&shared);
         }
         Ok(Self { shared: Handle { shared, change: None } })
     }
@@ -204,12 +180,12 @@ impl PostgresStore {
 impl Shared {
     /// A connection, made anew with growing pauses when the database cannot be reached.
     pub(crate) async fn session(&self) -> StoreResult<Session> {
-        Ok(Session::new(take(&self.pool).await?, self.named))
+        self.pool.session().await
     }
 
     /// The connection that heartbeats have to themselves.
     pub(crate) async fn pulse_session(&self) -> StoreResult<Session> {
-        Ok(Session::new(take(&self.pulse).await?, self.pulse_named))
+        self.pulse.session().await
     }
 
     /// The time, when it is not the database's own: cut to what both stores keep.
@@ -230,10 +206,6 @@ impl Shared {
     /// Wakes whoever waits in this process.
     pub(crate) fn ring(&self) {
         self.changed.send_replace(());
-    }
-
-    pub(crate) fn notifies(&self) -> bool {
-        self.notify
     }
 
     /// Makes partitions before they are needed. What comes too late is caught by the DEFAULT partitions.
@@ -271,37 +243,4 @@ impl Drop for Shared {
             listener.abort();
         }
     }
-}
-
-fn pool(address: &Address, size: usize, named: bool) -> StoreResult<Pool> {
-    let mut config = address.config.clone();
-    if named && config.get_options().is_none() {
-        config.options(SETTINGS);
-    }
-    let connector = tls::connector(address.trust, address.root_cert.as_deref())?;
-    let manager = ManagerConfig { recycling_method: RecyclingMethod::Fast };
-    let manager = Manager::from_config(config, connector, manager);
-    let built = Pool::builder(manager).max_size(size).runtime(Runtime::Tokio1).wait_timeout(Some(PATIENCE)).build();
-    built.map_err(|error| StoreError::Internal(format!("the pool cannot be made: {error}")))
-}
-
-async fn take(pool: &Pool) -> StoreResult<deadpool_postgres::Object> {
-    let mut pauses = RECONNECT_AFTER.iter();
-    loop {
-        match pool.get().await {
-            Ok(client) => return Ok(client),
-            Err(PoolError::Backend(error)) => match pauses.next() {
-                Some(pause) if may_pass(&error) => tokio::time::sleep(*pause).await,
-                _ => return Err(store_error(&error)),
-            },
-            Err(error) => return Err(StoreError::Unavailable(with_causes(&error))),
-        }
-    }
-}
-
-/// Whether a connection that could not be made may succeed a little later. A wrong password or database will not.
-fn may_pass(error: &tokio_postgres::Error) -> bool {
-    error
-        .as_db_error()
-        .is_none_or(|error| error.code().code().starts_with("57") || error.code().code().starts_with("53"))
 }

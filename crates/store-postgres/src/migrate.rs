@@ -17,7 +17,14 @@ struct Migration {
 
 const MIGRATIONS: &[Migration] = &[
     Migration { number: 1, name: "ground", breaking: true, sql: include_str!("../migrations/0001_ground.sql") },
+    Migration {
+        number: 3,
+        name: "run_records",
+        breaking: true,
+        sql: include_str!("../migrations/0003_run_records.sql"),
+    },
     Migration { number: 4, name: "access", breaking: false, sql: include_str!("../migrations/0004_access.sql") },
+    Migration { number: 5, name: "join", breaking: true, sql: include_str!("../migrations/0005_join.sql") },
 ];
 
 /// The oldest server this store works on, as it numbers itself.

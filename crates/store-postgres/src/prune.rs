@@ -1,7 +1,7 @@
 //! Forgetting: whole partitions where all is old enough, row by row where only a part is.
 
 use crate::error::Work;
-use crate::params::{params, time};
+use crate::params::{Params, params, time};
 use crate::rows::{Columns, value};
 use crate::session::Step;
 use crate::sql;
@@ -10,6 +10,20 @@ use jiff::Timestamp;
 use punctual_core::id::JobId;
 use punctual_core::store::{Pruned, Retention};
 use uuid::Uuid;
+
+/// What is forgotten with jobs: their runs first, because the other ledgers refuse to let go of what belongs to one,
+/// and the jobs themselves last.
+const FORGOTTEN: [&str; 9] = [
+    "DELETE FROM punctual_internal.runs WHERE job_id = ANY ($1)",
+    "DELETE FROM punctual_internal.artifacts WHERE job_id = ANY ($1)",
+    "DELETE FROM punctual_internal.artifact_contents WHERE job_id = ANY ($1)",
+    "DELETE FROM punctual_internal.run_logs WHERE job_id = ANY ($1)",
+    "DELETE FROM punctual_internal.run_progress WHERE job_id = ANY ($1)",
+    "DELETE FROM punctual_internal.step_memos WHERE root_job_id = ANY ($1)",
+    "DELETE FROM punctual_internal.retries WHERE retry_of = ANY ($1)",
+    "DELETE FROM punctual_internal.job_keys WHERE job_id = ANY ($1)",
+    "DELETE FROM punctual_internal.jobs WHERE id = ANY ($1)",
+];
 
 impl Tx<'_> {
     /// Drops partitions that lie before the marks, a short transaction of its own because the ledgers are locked
@@ -27,6 +41,9 @@ impl Tx<'_> {
         let jobs: Option<i64> = self.one(&drop("jobs"), params![time(retention.runs_before), carry], value).await?;
         let slots: Option<i64> = self.one(&drop("slots"), params![time(retention.slots_before), carry], value).await?;
         let count = |rows: Option<i64>| usize::try_from(rows.unwrap_or(0)).unwrap_or(0);
+        if count(jobs) > 0 {
+            self.execute(sql::prune_job_keys, Params::default()).await?;
+        }
         Ok(Pruned { jobs: count(jobs), slots: count(slots) })
     }
 
@@ -39,12 +56,8 @@ impl Tx<'_> {
         let old: Vec<Uuid> = self.all(sql::prune_candidates, params, |row| Columns::of(row).next()).await?;
         let mut jobs = 0;
         if !old.is_empty() {
-            let steps = [
-                Step::Count("DELETE FROM punctual_internal.runs WHERE job_id = ANY ($1)", params![old.clone()]),
-                Step::Count("DELETE FROM punctual_internal.artifacts WHERE job_id = ANY ($1)", params![old.clone()]),
-                Step::Count("DELETE FROM punctual_internal.retries WHERE retry_of = ANY ($1)", params![old.clone()]),
-                Step::Count("DELETE FROM punctual_internal.jobs WHERE id = ANY ($1)", params![old]),
-            ];
+            let steps: Vec<Step<'_>> =
+                FORGOTTEN.iter().map(|forget| Step::Count(forget, params![old.clone()])).collect();
             jobs = self.pipeline(&steps).await?.last().map_or(0, crate::session::Answer::count);
         }
         let slots = self.execute(sql::prune_slots, params![slots_before, limit]).await?;

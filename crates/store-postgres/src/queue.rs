@@ -2,7 +2,8 @@
 
 use crate::Shared;
 use crate::error::{Failure, Work};
-use crate::jobs::{Closing, Making, Placing, make_jobs_params, make_lanes_params, serial_keys};
+use crate::jobs::{Closing, Placing, serial_keys};
+use crate::making::{self, Making, make_jobs_params, make_lanes_params};
 use crate::params::{params, time};
 use crate::rows::{self, Columns, Unreadable};
 use crate::session::Session;
@@ -21,6 +22,9 @@ use uuid::Uuid;
 
 /// Makes jobs without serial keys: one statement is the whole transaction, and so one round trip.
 pub(crate) async fn enqueue_plain(shared: &Shared, specs: &[NewJob]) -> StoreResult<Vec<JobId>> {
+    if specs.is_empty() {
+        return Ok(Vec::new());
+    }
     let mut patience = Patience::default();
     let ids = loop {
         match try_enqueue(shared, specs).await {
@@ -41,14 +45,15 @@ async fn try_enqueue(shared: &Shared, specs: &[NewJob]) -> Work<Vec<JobId>> {
         specs.iter().map(|spec| Making { bits: shared.id_bits(), spec, origin: &origin }).collect();
     let session = shared.session().await?;
     let params = make_jobs_params(&jobs, shared.turned(), true)?;
-    let mut made = session.rows(sql::make_jobs, &params).await.map_err(commit_failure)?;
-    if made.is_empty() && !jobs.is_empty() {
-        let lanes = make_lanes_params(&jobs, shared.turned());
-        session.count(sql::make_lanes, &lanes).await.map_err(commit_failure)?;
-        made = session.rows(sql::make_jobs, &params).await.map_err(commit_failure)?;
+    let statement = making::statement(&jobs);
+    let made = session.rows(statement, &params).await.map_err(commit_failure)?;
+    if let Some(ids) = making::ids(&jobs, &made)? {
+        return Ok(ids);
     }
-    let ids: Vec<JobId> = rows::collect(&made, |row| Columns::of(row).id())?;
-    if ids.len() == jobs.len() { Ok(ids) } else { Err(Failure::internal("a lane was not stored")) }
+    let lanes = make_lanes_params(&jobs, shared.turned());
+    session.count(sql::make_lanes, &lanes).await.map_err(commit_failure)?;
+    let made = session.rows(statement, &params).await.map_err(commit_failure)?;
+    making::ids(&jobs, &made)?.ok_or_else(|| Failure::internal("a lane was not stored"))
 }
 
 /// The millisecond in an id.
@@ -58,7 +63,7 @@ fn made_at(id: JobId) -> Timestamp {
 }
 
 impl Tx<'_> {
-    /// Makes jobs some of which have serial keys, or which somebody is to be told of.
+    /// Makes jobs some of which have serial keys.
     pub(crate) async fn enqueue_jobs(&mut self, specs: &[NewJob]) -> Work<Vec<JobId>> {
         let origin = Origin::default();
         let jobs: Vec<Making<'_>> =
@@ -169,6 +174,7 @@ impl Tx<'_> {
             let adopt = "UPDATE punctual_internal.retries SET job_id = $3 WHERE retry_of = $1 AND job_id = $2";
             self.execute(adopt, params![link.0, old.id.0, new.0]).await?;
         }
+        self.hand_key_on(old, new).await?;
         Ok(new)
     }
 

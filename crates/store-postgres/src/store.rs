@@ -1,12 +1,13 @@
 //! The store port, verb by verb: each is one transaction, or one statement where that is enough.
 
 use crate::tx::in_transaction;
-use crate::wake::Wakes;
+use crate::wake::{self, Wake, Wakes};
 use crate::{PostgresStore, claim, finish, fire, holds, jobs, queue, rows, schedules};
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
 use punctual_core::id::{JobId, NodeId, ReservationId, ScheduleId};
 use punctual_core::job::{Artifact, JobView, NewJob};
+use punctual_core::job_key;
 use punctual_core::json::Json;
 use punctual_core::name::{self, Name};
 use punctual_core::order::{Move, Place};
@@ -31,17 +32,18 @@ impl Store for PostgresStore {
     }
 
     fn changes(&self) -> Box<dyn Changes> {
+        wake::listen(&self.shared.shared);
         Box::new(Wakes(self.shared.changed.subscribe()))
     }
 
     async fn create_schedule(&self, definition: ScheduleDefinition) -> StoreResult<Schedule> {
-        in_transaction!(&self.shared, wake | tx | tx.create_schedule(&definition))
+        in_transaction!(&self.shared, |schedule| Wake::of(schedule), |tx| tx.create_schedule(&definition))
     }
 
     async fn update_schedule_if_version(
         &self, id: ScheduleId, version: i64, definition: ScheduleDefinition,
     ) -> StoreResult<Schedule> {
-        in_transaction!(&self.shared, wake | tx | tx.update_schedule(id, version, &definition))
+        in_transaction!(&self.shared, |schedule| Wake::of(schedule), |tx| tx.update_schedule(id, version, &definition))
     }
 
     async fn pause_schedule(&self, id: ScheduleId, by: Option<String>, note: Option<String>) -> StoreResult<Schedule> {
@@ -51,17 +53,17 @@ impl Store for PostgresStore {
     }
 
     async fn resume_schedule(&self, id: ScheduleId) -> StoreResult<Schedule> {
-        in_transaction!(&self.shared, wake | tx | tx.resume_schedule(id))
+        in_transaction!(&self.shared, |schedule| Wake::of(schedule), |tx| tx.resume_schedule(id))
     }
 
     async fn reschedule(&self, id: ScheduleId, at: Timestamp) -> StoreResult<Schedule> {
-        in_transaction!(&self.shared, wake | tx | tx.reschedule(id, at))
+        in_transaction!(&self.shared, |schedule| Wake::of(schedule), |tx| tx.reschedule(id, at))
     }
 
     async fn trigger_schedule(&self, id: ScheduleId, input: Option<Json>, by: Option<String>) -> StoreResult<JobId> {
         input.iter().try_for_each(|input| input.check("input"))?;
         name::check_text("by", by.as_deref().unwrap_or_default())?;
-        in_transaction!(&self.shared, wake | tx | tx.trigger_schedule(id, input.as_ref(), by.as_deref()))
+        in_transaction!(&self.shared, Told | tx | tx.trigger_schedule(id, input.as_ref(), by.as_deref()))
     }
 
     async fn delete_schedule(&self, id: ScheduleId) -> StoreResult<()> {
@@ -89,33 +91,37 @@ impl Store for PostgresStore {
     }
 
     async fn reconcile_schedules(&self, after: Option<ScheduleId>, limit: usize) -> StoreResult<Reconciled> {
-        in_transaction!(&self.shared, wake | tx | tx.reconcile(after, limit))
+        in_transaction!(&self.shared, |done| (done.replanned > 0).then_some(Wake::Plans), |tx| tx
+            .reconcile(after, limit))
     }
 
     async fn enqueue_jobs(&self, jobs: Vec<NewJob>) -> StoreResult<Vec<JobId>> {
         jobs.iter().try_for_each(NewJob::validate)?;
-        let plain = jobs.iter().all(|job| job.serial_key.is_none()) && self.shared.change().is_none();
-        if plain && !self.shared.notifies() {
+        job_key::refuse_twice(&jobs)?;
+        if jobs.iter().any(|job| job.job_key.is_some()) {
+            return in_transaction!(&self.shared, Told | tx | tx.enqueue_with_keys(&jobs));
+        }
+        if jobs.iter().all(|job| job.serial_key.is_none()) && self.shared.change().is_none() {
             return queue::enqueue_plain(&self.shared, &jobs).await;
         }
-        in_transaction!(&self.shared, wake | tx | tx.enqueue_jobs(&jobs))
+        in_transaction!(&self.shared, Told | tx | tx.enqueue_jobs(&jobs))
     }
 
     async fn promote_due_jobs(&self, limit: usize) -> StoreResult<usize> {
-        in_transaction!(&self.shared, wake | tx | tx.promote_due_jobs(limit))
+        in_transaction!(&self.shared, |promoted| (*promoted > 0).then_some(Wake::Work), |tx| tx.promote_due_jobs(limit))
     }
 
     async fn move_job_if_queued(&self, id: JobId, to: Move) -> StoreResult<Place> {
-        in_transaction!(&self.shared, wake | tx | tx.move_job(id, to))
+        in_transaction!(&self.shared, Work | tx | tx.move_job(id, to))
     }
 
     async fn edit_job_if_queued(&self, id: JobId, input: Json) -> StoreResult<JobId> {
         input.check("input")?;
-        in_transaction!(&self.shared, wake | tx | tx.edit_job(id, &input))
+        in_transaction!(&self.shared, Work | tx | tx.edit_job(id, &input))
     }
 
     async fn cancel_job(&self, id: JobId) -> StoreResult<Cancelled> {
-        in_transaction!(&self.shared, wake | tx | tx.cancel_job(id))
+        in_transaction!(&self.shared, Work | tx | tx.cancel_job(id))
     }
 
     async fn job(&self, id: JobId) -> StoreResult<Option<JobView>> {
@@ -148,7 +154,7 @@ impl Store for PostgresStore {
     }
 
     async fn give_back_if_leased(&self, lease: Lease, jobs: Vec<JobId>) -> StoreResult<Vec<JobId>> {
-        in_transaction!(&self.shared, wake | tx | tx.give_back(lease, &jobs))
+        in_transaction!(&self.shared, Work | tx | tx.give_back(lease, &jobs))
     }
 
     async fn finish_runs_if_leased(&self, lease: Lease, runs: Vec<FinishedRun>) -> StoreResult<Vec<FinishResult>> {
@@ -169,11 +175,11 @@ impl Store for PostgresStore {
     }
 
     async fn recover_lost_nodes(&self, lost: Vec<LostNode>) -> StoreResult<Recovered> {
-        in_transaction!(&self.shared, wake | tx | tx.recover(&lost))
+        in_transaction!(&self.shared, Work | tx | tx.recover(&lost))
     }
 
     async fn set_queue_paused(&self, queue: &str, paused: bool) -> StoreResult<()> {
-        in_transaction!(&self.shared, wake | tx | tx.set_queue_paused(queue, paused))
+        in_transaction!(&self.shared, Work | tx | tx.set_queue_paused(queue, paused))
     }
 
     async fn reserve_queue(&self, queue: &str, holder: &str, for_how_long: SignedDuration) -> StoreResult<Reservation> {
@@ -181,7 +187,7 @@ impl Store for PostgresStore {
     }
 
     async fn release_reservation(&self, id: ReservationId) -> StoreResult<()> {
-        in_transaction!(&self.shared, wake | tx | tx.release_reservation(id))
+        in_transaction!(&self.shared, Work | tx | tx.release_reservation(id))
     }
 
     async fn reservation(&self, queue: &str) -> StoreResult<Option<Reservation>> {

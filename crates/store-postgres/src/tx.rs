@@ -2,9 +2,10 @@
 
 use crate::Shared;
 use crate::error::{Failure, Work, store_error, with_causes};
-use crate::params::{Params, params, time};
+use crate::params::{Params, time};
 use crate::rows::{self, Unreadable};
 use crate::session::{Answer, Session, Step};
+use crate::wake::Wake;
 use jiff::Timestamp;
 use punctual_core::id::JobId;
 use punctual_core::store::{StoreError, StoreResult};
@@ -32,19 +33,15 @@ pub(crate) struct Tx<'s> {
 /// A macro, because a closure that borrows the transaction for the time of a future cannot say that the future may
 /// move between threads.
 macro_rules! in_transaction {
-    // The same for a verb after which there may be new work or a new plan.
-    ($shared:expr, wake |$tx:ident| $work:expr) => {{
-        let done = $crate::tx::in_transaction!($shared, |$tx| async {
-            let answer = $work.await?;
-            $tx.notify().await?;
-            Ok::<_, $crate::error::Failure>(answer)
-        });
-        if done.is_ok() {
-            $shared.ring();
-        }
-        done
-    }};
-    ($shared:expr, |$tx:ident| $work:expr) => {{
+    ($shared:expr, |$tx:ident| $work:expr) => {
+        $crate::tx::in_transaction!($shared, |_| None, |$tx| $work)
+    };
+    // The same for a verb after which there may be new work or a new plan, whatever it answers.
+    ($shared:expr, $wake:ident |$tx:ident| $work:expr) => {
+        $crate::tx::in_transaction!($shared, |_| Some($crate::wake::Wake::$wake), |$tx| $work)
+    };
+    // The same where that depends on the answer.
+    ($shared:expr, |$answer:pat_param| $wake:expr, |$tx:ident| $work:expr) => {{
         let mut patience = $crate::tx::Patience::default();
         loop {
             let mut $tx = $crate::tx::Tx::begin($shared).await?;
@@ -55,9 +52,15 @@ macro_rules! in_transaction {
                 Ok(done)
             }
             .await;
-            match $tx.end(worked).await {
+            let wake: Option<$crate::wake::Wake> = worked.as_ref().map_or(None, |$answer| $wake);
+            match $tx.end_and_tell(worked, wake).await {
                 Err(failure) if patience.allows(&failure).await => {}
-                ended => break ended.map_err(::punctual_core::store::StoreError::from),
+                ended => {
+                    if wake.is_some() && ended.is_ok() {
+                        $shared.ring();
+                    }
+                    break ended.map_err(::punctual_core::store::StoreError::from);
+                }
             }
         }
     }};
@@ -177,31 +180,21 @@ impl<'s> Tx<'s> {
         Ok(self.session()?.word(word).await?)
     }
 
-    /// Tells idle nodes that there is something to do, once for everything this transaction makes.
-    pub(crate) async fn notify(&self) -> Work<()> {
-        if self.shared.notifies() {
-            self.execute("SELECT pg_notify($1, '')", params![crate::CHANNEL]).await?;
-        }
-        Ok(())
-    }
-
     /// Ends the transaction: commits what succeeded, undoes what did not.
     pub(crate) async fn end<T>(&mut self, worked: Work<T>) -> Work<T> {
-        let answer = match worked {
-            Ok(answer) => answer,
+        self.end_and_tell(worked, None).await
+    }
+
+    /// The same, and tells others of what there is to do, once for everything this transaction made.
+    pub(crate) async fn end_and_tell<T>(&mut self, worked: Work<T>, wake: Option<Wake>) -> Work<T> {
+        match worked {
+            Ok(_) if self.session.is_none() => {}
+            Ok(_) => {
+                self.pipeline_and_commit(wake.and_then(Wake::step).into_iter().collect()).await?;
+            }
             Err(failure) => return Err(self.abandon(failure).await),
-        };
-        let Some(session) = self.session.take() else { return Ok(answer) };
-        match session.word("COMMIT").await {
-            Ok(()) => {
-                self.shared.look_after_partitions(self.now);
-                Ok(answer)
-            }
-            Err(error) => {
-                session.discard();
-                Err(commit_failure(error))
-            }
         }
+        worked
     }
 
     /// Sends the last statements and the COMMIT in one round trip.

@@ -1,17 +1,72 @@
 //! Wake-ups: within the process by a channel, from other nodes by NOTIFY; an optimisation only.
 
 use crate::error::with_causes;
-use crate::{CHANNEL, Shared, tls};
+use crate::params::{Params, params, time};
+use crate::session::Step;
+use crate::{Shared, tls};
 use async_trait::async_trait;
+use jiff::Timestamp;
+use punctual_core::id::ScheduleId;
+use punctual_core::schedule::Schedule;
 use punctual_core::store::Changes;
 use std::future::poll_fn;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
-use tokio::sync::watch;
-use tokio_postgres::AsyncMessage;
+use tokio::sync::{mpsc, watch};
+use tokio_postgres::{AsyncMessage, Client, Connection, Socket};
+use uuid::Uuid;
 
 /// How long a listener waits before it connects again.
 const LISTEN_AGAIN_AFTER: Duration = Duration::from_secs(1);
+
+/// How long a listener waits for the notification that it sends to itself.
+const HEARS_WITHIN: Duration = Duration::from_secs(5);
+
+/// Whom a verb that has something for others tells of it. Nobody is told what he does not wait for: a notification
+/// costs a lock of the whole database at the commit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wake {
+    /// There may be work: the nodes are told if one has begun to wait for some since they were told last.
+    Work,
+    /// A schedule is due at another time: the nodes are told if there are any and nothing else is due by then, because
+    /// they sleep until what they know of.
+    Plan(ScheduleId, Timestamp),
+    /// Plans have changed: the nodes are told if there are any.
+    Plans,
+    /// Other nodes were told by the statement that made the work.
+    Told,
+}
+
+impl Wake {
+    /// What a schedule's new plan means to others.
+    pub(crate) fn of(schedule: &Schedule) -> Option<Self> {
+        Some(Self::Plan(schedule.id, schedule.state.next_run_at?))
+    }
+
+    /// The statement that tells other nodes; it goes with the COMMIT.
+    pub(crate) fn step(self) -> Option<Step<'static>> {
+        Some(match self {
+            Self::Work => Step::Rows(
+                "SELECT CASE WHEN setval('punctual_internal.told', last_value) > 0 THEN pg_notify('punctual_wake', '') END
+                 FROM punctual_internal.waits WHERE last_value > (SELECT last_value FROM punctual_internal.told)",
+                Params::default(),
+            ),
+            Self::Plan(id, due) => Step::Rows(
+                "SELECT pg_notify('punctual_wake', '')
+                 WHERE EXISTS (SELECT 1 FROM punctual_internal.leases)
+                   AND NOT EXISTS (SELECT 1 FROM punctual_internal.schedule_state
+                                   WHERE enabled AND next_run_at IS NOT NULL AND next_run_at <= $1
+                                     AND schedule_id <> $2)",
+                params![time(due), id.0],
+            ),
+            Self::Plans => Step::Rows(
+                "SELECT pg_notify('punctual_wake', '') WHERE EXISTS (SELECT 1 FROM punctual_internal.leases)",
+                Params::default(),
+            ),
+            Self::Told => return None,
+        })
+    }
+}
 
 /// What rings when there may be new work or a new plan.
 pub(crate) struct Wakes(pub(crate) watch::Receiver<()>);
@@ -26,46 +81,102 @@ impl Changes for Wakes {
     }
 }
 
-/// Listens for other nodes for as long as the store lives. Whoever waits looks again by himself, so that a listener
-/// that cannot connect costs time and nothing else.
+/// Listens for other nodes from the first time that somebody waits until the store is gone. Whoever waits looks again
+/// by himself, so that a listener that hears nothing costs time and nothing else.
 pub(crate) fn listen(shared: &Arc<Shared>) {
-    let store = Arc::downgrade(shared);
-    let listener = tokio::spawn(async move {
-        while let Err(error) = listen_once(&store).await {
-            tracing::warn!(%error, "failed to listen for wake-ups; polling instead");
-            tokio::time::sleep(LISTEN_AGAIN_AFTER).await;
-        }
+    let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+    shared.listener.get_or_init(|| {
+        let store = Arc::downgrade(shared);
+        let listener = runtime.spawn(async move {
+            loop {
+                match listen_once(&store).await {
+                    Ok(Heard::Nothing) => {
+                        tracing::warn!(
+                            "notifications do not come through, perhaps because of a pooler: polling instead; \
+                             `direct_url` names the database itself"
+                        );
+                        return;
+                    }
+                    Ok(Heard::TheEnd) => return,
+                    Err(error) => tracing::warn!(%error, "failed to listen for wake-ups; polling meanwhile"),
+                }
+                tokio::time::sleep(LISTEN_AGAIN_AFTER).await;
+            }
+        });
+        listener.abort_handle()
     });
-    // The cell is empty: a store listens once.
-    let _first = shared.listener.set(listener.abort_handle());
 }
 
-/// Listens until the connection breaks, which is the error, or until the store is gone.
-async fn listen_once(store: &Weak<Shared>) -> Result<(), String> {
+/// Why a listener stopped.
+enum Heard {
+    /// Nothing, not even what it said to itself.
+    Nothing,
+    /// The store is gone.
+    TheEnd,
+}
+
+/// Listens until the connection breaks, which is the error.
+async fn listen_once(store: &Weak<Shared>) -> Result<Heard, String> {
     let words = |error: tokio_postgres::Error| with_causes(&error);
-    let Some(shared) = store.upgrade() else { return Ok(()) };
+    let Some(shared) = store.upgrade() else { return Ok(Heard::TheEnd) };
     let connector = tls::connector(shared.direct.trust, shared.direct.root_cert.as_deref());
     let connecting = shared.direct.config.connect(connector.map_err(|error| error.to_string())?);
-    let (client, mut connection) = connecting.await.map_err(words)?;
+    let (client, connection) = connecting.await.map_err(words)?;
+    let mut channels = heard_on(connection);
+    if !hears(&shared, &client, &mut channels).await? {
+        return Ok(Heard::Nothing);
+    }
+    client.batch_execute("UNLISTEN *; LISTEN punctual_wake").await.map_err(words)?;
+    // What was told before this was told to nobody.
+    shared.ring();
     drop(shared);
-    let listen = format!("LISTEN {CHANNEL}");
-    let mut listening = std::pin::pin!(client.batch_execute(&listen));
-    let mut listens = false;
-    loop {
-        let message = poll_fn(|context| {
-            if !listens && listening.as_mut().poll(context).is_ready() {
-                listens = true;
-            }
-            connection.poll_message(context)
-        });
-        match message.await {
-            Some(Ok(AsyncMessage::Notification(_))) => match store.upgrade() {
-                Some(shared) => shared.ring(),
-                None => return Ok(()),
-            },
-            Some(Ok(_)) => {}
-            Some(Err(error)) => return Err(words(error)),
-            None => return Err("the connection was closed".to_owned()),
+    while channels.recv().await.is_some() {
+        match store.upgrade() {
+            Some(shared) => shared.ring(),
+            None => return Ok(Heard::TheEnd),
         }
     }
+    Err("the connection was closed".to_owned())
+}
+
+/// Whether notifications come through. A pooler in transaction mode takes LISTEN and forgets who said it.
+///
+/// Sent by another connection: in answer to the listening one a pooler may bring back by chance what it would lose at
+/// any other time.
+async fn hears(
+    shared: &Shared, client: &Client, channels: &mut mpsc::UnboundedReceiver<String>,
+) -> Result<bool, String> {
+    let probe = format!("punctual_probe_{}", Uuid::new_v4().simple());
+    client.batch_execute(&format!("LISTEN {probe}")).await.map_err(|error| with_causes(&error))?;
+    let session = shared.session().await.map_err(|error| error.to_string())?;
+    let told = session.rows("SELECT pg_notify($1, '')", &params![probe.as_str()]).await;
+    told.map_err(|error| with_causes(&error))?;
+    drop(session);
+    let heard = async { while channels.recv().await.is_some_and(|channel| channel != probe) {} };
+    Ok(tokio::time::timeout(HEARS_WITHIN, heard).await.is_ok())
+}
+
+/// Keeps a connection going for as long as its client lives, and names the channel of each notification.
+fn heard_on<T>(mut connection: Connection<Socket, T>) -> mpsc::UnboundedReceiver<String>
+where
+    Connection<Socket, T>: Send + 'static,
+    T: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
+{
+    let (heard, channels) = mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        while let Some(message) = poll_fn(|context| connection.poll_message(context)).await {
+            match message {
+                Ok(AsyncMessage::Notification(notification)) => {
+                    // Nobody may be left to hear it; the client is gone then, and this ends with it.
+                    let _gone = heard.send(notification.channel().to_owned());
+                }
+                Ok(_) => {}
+                Err(error) => {
+                    tracing::debug!("the listening connection broke: {}", with_causes(&error));
+                    return;
+                }
+            }
+        }
+    });
+    channels
 }

@@ -5,15 +5,27 @@ use crate::rows::{Columns, Unreadable};
 use crate::sql;
 use crate::tx::{Tx, value};
 use jiff::Timestamp;
-use punctual_core::closing::{Retry, error_code, retry_after};
+use punctual_core::closing::{EndFacts, Retry, judge_end, may_go_on};
 use punctual_core::id::{JobId, ScheduleId};
-use punctual_core::job::Artifact;
+use punctual_core::job::{Artifact, Job};
 use punctual_core::recovery::{Claim, ClosedRun, Found, judge};
-use punctual_core::run::{ErrorCode, Outcome};
+use punctual_core::run::ErrorCode;
 use punctual_core::store::{
     FinishResult, FinishedRun, Lease, LostNode, Pruned, Recovered, Retention, StoreError, StoreResult,
 };
 use rusqlite::params;
+
+/// What goes with a job, its run first: the other ledgers refuse to let go of what belongs to one.
+const FORGOTTEN: [&str; 8] = [
+    "punctual_runs WHERE job_id",
+    "punctual_artifacts WHERE job_id",
+    "punctual_artifact_contents WHERE job_id",
+    "punctual_run_logs WHERE job_id",
+    "punctual_run_progress WHERE job_id",
+    "punctual_step_memos WHERE root_job_id",
+    "punctual_retries WHERE retry_of",
+    "punctual_job_keys WHERE job_id",
+];
 
 impl Tx<'_> {
     pub(crate) fn finish_runs(&mut self, lease: Lease, runs: &[FinishedRun]) -> StoreResult<Vec<FinishResult>> {
@@ -26,41 +38,40 @@ impl Tx<'_> {
         let Some(taken) = self.one(sql::take_running, params, TakenRun::read)? else {
             return Ok(FinishResult::LostLease);
         };
-        let error_code = error_code(run, taken.cancel_code);
-        let retry = match (run.outcome, error_code) {
-            (Outcome::Failed, Some(code)) => self.retry_of(run.job_id, code, taken.cancel_requested)?,
-            _ => None,
-        };
+        let job = self.job_to_go_on(run, taken.cancel_requested)?;
+        let chance = u64::from_be_bytes(self.id_bits()).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let facts = EndFacts { job: job.as_ref(), cancel_code: taken.cancel_code, now: self.now, chance };
+        let end = judge_end(run, facts);
         self.close(&Closing {
             job_id: run.job_id,
             schedule_id: taken.schedule_id,
             node_id: Some(lease.node_id),
             started_at: Some(taken.started_at),
-            outcome: run.outcome,
-            error_code,
-            error: run.error.as_deref(),
+            outcome: end.outcome,
+            error_code: end.error_code,
+            error: end.error.as_deref(),
             exit_code: run.exit_code,
             output: run.output.as_ref(),
             log_ref: run.log_ref.as_deref(),
-            is_final: retry.is_none(),
+            usage: run.usage.as_ref(),
+            is_final: end.retry.is_none(),
         })?;
         if let Some(schedule_id) = taken.schedule_id {
-            self.execute(sql::record_result, params![schedule_id.as_bytes(), self.now_us(), run.outcome.as_str()])?;
+            self.execute(sql::record_result, params![schedule_id.as_bytes(), self.now_us(), end.outcome.as_str()])?;
         }
-        let retry = retry.map(|retry| self.make_retry(&retry)).transpose()?;
+        let retry = end.retry.map(|retry| self.make_retry(&retry)).transpose()?;
         self.settle_serial_key(taken.serial_key.as_deref())?;
         Ok(FinishResult::Closed { retry })
     }
 
-    /// The retry after a failure, by the job's own policy. Nobody wants one of what was cancelled or deleted.
-    fn retry_of(&mut self, id: JobId, code: ErrorCode, cancel_requested: bool) -> StoreResult<Option<Retry>> {
-        let gone = || StoreError::Internal(format!("the job {id} of a running run is gone"));
-        let job = self.job(id)?.ok_or_else(gone)?;
-        if cancel_requested || self.schedule_is_deleted(job.schedule_id)? {
+    /// The job of a run after which something may follow. Nobody wants that of what was cancelled or deleted.
+    fn job_to_go_on(&self, run: &FinishedRun, cancel_requested: bool) -> StoreResult<Option<Job>> {
+        if cancel_requested || !may_go_on(run) {
             return Ok(None);
         }
-        let chance = u64::from_be_bytes(self.id_bits()).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        Ok(retry_after(&job, code, self.now, chance))
+        let gone = || StoreError::Internal(format!("the job {} of a running run is gone", run.job_id));
+        let job = self.job(run.job_id)?.ok_or_else(gone)?;
+        Ok(if self.schedule_is_deleted(job.schedule_id)? { None } else { Some(job) })
     }
 
     /// Makes the one retry of a failed job.
@@ -141,9 +152,9 @@ impl Tx<'_> {
     }
 
     pub(crate) fn add_artifacts(&mut self, lease: Lease, job: JobId, artifacts: &[Artifact]) -> StoreResult<()> {
-        let mine = "SELECT 1 FROM punctual_running WHERE job_id = ?1 AND node_id = ?2 AND lease_id = ?3";
-        let params = params![job.as_bytes(), lease.node_id.as_bytes(), lease.lease_id.as_bytes()];
-        self.one(mine, params, value::<i64>)?.ok_or(StoreError::LostLease)?;
+        if !self.is_leased(lease, job)? {
+            return Err(StoreError::LostLease);
+        }
         for artifact in artifacts {
             self.execute(
                 "INSERT INTO punctual_artifacts (job_id, number, name, location, size_bytes, sha256)
@@ -170,9 +181,7 @@ impl Tx<'_> {
         self.execute(announce, params!["slots", slots_before])?;
         let old: Vec<[u8; 16]> = self.all(sql::prune_candidates, params![runs_before, limit], value)?;
         for id in &old {
-            for table in
-                ["punctual_runs WHERE job_id", "punctual_artifacts WHERE job_id", "punctual_retries WHERE retry_of"]
-            {
+            for table in FORGOTTEN {
                 self.execute(&format!("DELETE FROM {table} = ?1"), params![id])?;
             }
             self.execute("DELETE FROM punctual_jobs WHERE id = ?1", params![id])?;

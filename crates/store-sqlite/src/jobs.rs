@@ -65,6 +65,8 @@ impl Tx<'_> {
                 chain.map_or(1, |c| c.attempt),
                 chain.map_or(0, |c| c.failures),
                 chain.map_or(0, |c| c.interruptions),
+                spec.job_key.as_ref().map(|key| &key.key),
+                spec.job_key.as_ref().map(|key| key.mode.as_str()),
                 spec.owner,
             ],
         )?;
@@ -179,6 +181,7 @@ impl Tx<'_> {
             exit_code: None,
             output: None,
             log_ref: None,
+            usage: None,
             is_final: true,
         })
     }
@@ -200,6 +203,7 @@ impl Tx<'_> {
                 run.output.map(Json::as_str),
                 run.log_ref.map(storable_text),
                 run.is_final,
+                run.usage.map(Json::as_str),
             ],
         )?;
         if let Some(schedule_id) = run.schedule_id {
@@ -235,6 +239,7 @@ pub(crate) struct Closing<'a> {
     pub(crate) exit_code: Option<i32>,
     pub(crate) output: Option<&'a Json>,
     pub(crate) log_ref: Option<&'a str>,
+    pub(crate) usage: Option<&'a Json>,
     pub(crate) is_final: bool,
 }
 

@@ -4,6 +4,8 @@
 //! WAL with `synchronous=FULL`, acknowledged after COMMIT. A second process may use the same file.
 
 mod access;
+mod chain;
+mod checks;
 mod claim;
 mod crew;
 mod error;
@@ -11,18 +13,25 @@ mod finish;
 mod fire;
 mod holds;
 mod jobs;
+mod join;
+mod keys;
+mod log;
 mod migrate;
+mod offers;
 mod queue;
 mod reader;
 mod readings;
+mod records;
 mod rows;
 mod schedules;
 pub mod sql;
+pub mod sql_target;
 mod store;
 mod tx;
 mod writer;
 
 use crate::error::store_error;
+use crate::log::Log;
 use crate::reader::Readers;
 use crate::tx::Tx;
 use crate::writer::Writer;
@@ -131,14 +140,15 @@ impl SqliteStore {
         let readers = (0..options.readers.max(1)).map(|_| reading_connection(path)).collect::<StoreResult<Vec<_>>>()?;
         let no_thread =
             |error: std::io::Error| StoreError::Unavailable(format!("a thread could not be started: {error}"));
+        let changed = watch::Sender::new(());
         Ok(Self {
             path: path.to_owned(),
             clock: options.clock,
             ids: Arc::new(Mutex::new(IdSource::from_random(Uuid::new_v4().as_u64_pair().0))),
-            writer: Writer::start(writer).map_err(no_thread)?,
+            writer: Writer::start(writer, Log::of(path), changed.clone()).map_err(no_thread)?,
             readers: Readers::start(readers).map_err(no_thread)?,
             commits,
-            changed: watch::Sender::new(()),
+            changed,
             change: None,
         })
     }

@@ -7,7 +7,7 @@ use crate::tx::{Tx, value};
 use jiff::Timestamp;
 use punctual_core::id::JobId;
 use punctual_core::invalid::Invalid;
-use punctual_core::job::{JobState, JobView, NewJob, Origin, Whereabouts};
+use punctual_core::job::{JobState, JobView, NewJob, Whereabouts};
 use punctual_core::json::Json;
 use punctual_core::order::{self, Move, Place};
 use punctual_core::run::ErrorCode;
@@ -20,7 +20,7 @@ const NEIGHBOURHOOD: usize = 32;
 impl Tx<'_> {
     pub(crate) fn enqueue_jobs(&mut self, jobs: &[NewJob]) -> StoreResult<Vec<JobId>> {
         self.reserve_positions(jobs.len())?;
-        jobs.iter().map(|job| self.insert_and_place(job, &Origin::default())).collect()
+        jobs.iter().map(|job| self.enqueue_job(job)).collect()
     }
 
     pub(crate) fn promote_due_jobs(&mut self, limit: usize) -> StoreResult<usize> {
@@ -224,6 +224,7 @@ impl Tx<'_> {
                 params![link.as_bytes(), old.as_bytes(), new.as_bytes()],
             )?;
         }
+        self.hand_key_on(old, new)?;
         Ok(new)
     }
 

@@ -6,6 +6,7 @@ use punctual_core::cron::Dst;
 use punctual_core::id::{JobId, ScheduleId};
 use punctual_core::invalid::Invalid;
 use punctual_core::job::{Job, NewJob, Run, RunningRun, Timeout, Whereabouts};
+use punctual_core::job_key::{JobKey, JobKeyMode};
 use punctual_core::json::Json;
 use punctual_core::name::Name;
 use punctual_core::order::Place;
@@ -194,6 +195,7 @@ fn state(c: &mut Columns<'_>) -> Result<ScheduleState, Unreadable> {
         fired_through: c.optional_time()?,
         exhausted_at: c.optional_time()?,
         problem: c.next()?,
+        no_executor_since: c.optional_time()?,
         pause: pause(c)?,
     })
 }
@@ -241,6 +243,7 @@ fn job_spec(c: &mut Columns<'_>) -> Result<NewJob, Unreadable> {
         priority: c.next()?,
         run_at: c.optional_time()?,
         serial_key: c.next()?,
+        job_key: job_key(c)?,
         tags: tags(c)?,
         retry: retry(c)?,
         timeout: Timeout::from_micros(c.next()?),
@@ -251,6 +254,12 @@ fn job_spec(c: &mut Columns<'_>) -> Result<NewJob, Unreadable> {
         trace_context: c.next()?,
         owner: c.next()?,
     })
+}
+
+fn job_key(c: &mut Columns<'_>) -> Result<Option<JobKey>, Unreadable> {
+    let key: Option<String> = c.next()?;
+    let mode = c.optional_word()?;
+    Ok(key.map(|key| JobKey { key, mode: mode.unwrap_or(JobKeyMode::Replace) }))
 }
 
 fn tags(c: &mut Columns<'_>) -> Result<Vec<String>, Unreadable> {
@@ -318,5 +327,6 @@ pub(crate) fn whereabouts(row: &Row<'_>, job_id: JobId) -> Result<Option<Whereab
         output: c.optional_json()?,
         log_ref: c.next()?,
         is_final: c.next()?,
+        usage: c.optional_json()?,
     })))
 }

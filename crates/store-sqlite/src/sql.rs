@@ -13,6 +13,7 @@ macro_rules! statements {
 }
 
 statements! {
+    chain_end,
     audit_after,
     audit_page,
     audit_page_of_subject,
@@ -32,6 +33,8 @@ statements! {
     insert_slot,
     job_by_id,
     job_places,
+    job_types_in_use,
+    jobs_without_executor,
     jobs_after,
     jobs_page = "jobs_page_head" "scan_jobs" "jobs_page_tail",
     jobs_page_delayed = "jobs_page_head" "scan_delayed" "jobs_page_tail",
@@ -45,6 +48,8 @@ statements! {
     lane_head,
     lane_page,
     live_of_schedule,
+    log_page,
+    marked_schedules,
     next_due,
     next_schedules,
     nodes_page,
@@ -54,6 +59,7 @@ statements! {
     ready_serial_head,
     reconcile_page,
     record_result,
+    run_checks,
     running_figures,
     scan_delayed,
     scan_jobs,
@@ -77,5 +83,6 @@ statements! {
     slots_page,
     stats,
     take_running,
+    unmarked_schedules,
     unplanned_schedules,
 }

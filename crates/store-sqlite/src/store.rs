@@ -5,6 +5,7 @@ use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
 use punctual_core::id::{JobId, NodeId, ReservationId, ScheduleId};
 use punctual_core::job::{Artifact, JobView, NewJob};
+use punctual_core::job_key;
 use punctual_core::json::Json;
 use punctual_core::name::{self, Name};
 use punctual_core::order::{Move, Place};
@@ -17,7 +18,7 @@ use punctual_core::store::{
 };
 use tokio::sync::watch;
 
-/// Wake-ups within this process; another process's writes are found by looking again.
+/// Wake-ups: writes of this store at once, those of others a little later.
 struct Wakes(watch::Receiver<()>);
 
 #[async_trait]
@@ -103,6 +104,7 @@ impl Store for SqliteStore {
 
     async fn enqueue_jobs(&self, jobs: Vec<NewJob>) -> StoreResult<Vec<JobId>> {
         jobs.iter().try_for_each(NewJob::validate)?;
+        job_key::refuse_twice(&jobs)?;
         self.write_and_wake(move |tx| tx.enqueue_jobs(&jobs)).await
     }
 

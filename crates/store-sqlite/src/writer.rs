@@ -4,18 +4,26 @@
 //! work to this thread; it opens a transaction, does the work of everybody who waits, each in a savepoint of its
 //! own, commits once, and only then answers. Work that fails undoes itself and nobody else's. When the commit
 //! fails, nothing of the group has happened, and everybody is told so.
+//!
+//! The thread also notices what others write to the file: another process, or the program itself on a connection of
+//! its own. SQLite tells a connection on request that somebody else has committed, and does not count its own commits.
 
 use crate::crew::Crew;
 use crate::error::store_error;
+use crate::log::Log;
 use punctual_core::store::{StoreError, StoreResult};
 use rusqlite::Connection;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, channel};
-use tokio::sync::oneshot;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+use tokio::sync::{oneshot, watch};
 
 /// The most calls that share one commit; more would make the first of them wait for the last.
 const GROUP_MAX: usize = 256;
+
+/// How often the thread looks whether somebody else has written.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// Hands work to the writer thread.
 #[derive(Debug, Clone)]
@@ -25,8 +33,8 @@ pub(crate) struct Writer {
 
 /// A call on its way: done inside the group's transaction, answered after its commit.
 trait Work: Send {
-    /// Does the work; false when its changes must be undone.
-    fn run(&mut self, connection: &Connection) -> bool;
+    /// Does the work; an error means that its changes must be undone.
+    fn run(&mut self, connection: &Connection) -> Result<(), StoreError>;
     /// Answers the caller. An error of the whole group replaces the call's own result.
     fn settle(self: Box<Self>, group: Result<(), StoreError>);
 }
@@ -42,12 +50,12 @@ where
     T: Send,
     F: FnOnce(&Connection) -> StoreResult<T> + Send,
 {
-    fn run(&mut self, connection: &Connection) -> bool {
-        let Some(work) = self.work.take() else { return false };
+    fn run(&mut self, connection: &Connection) -> Result<(), StoreError> {
+        let Some(work) = self.work.take() else { return Ok(()) };
         // A panic is a fault of ours; it must not take the thread, and with it everybody else, along.
         let result = catch_unwind(AssertUnwindSafe(|| work(connection)))
             .unwrap_or_else(|_| Err(StoreError::Internal("a write panicked".to_owned())));
-        let fine = result.is_ok();
+        let fine = result.as_ref().map(|_| ()).map_err(Clone::clone);
         self.result = Some(result);
         fine
     }
@@ -65,10 +73,12 @@ where
 
 impl Writer {
     /// Starts the thread. It ends when the last handle is dropped, after the work that was handed in.
-    pub(crate) fn start(connection: Connection) -> std::io::Result<Self> {
+    /// `changed` is rung when somebody else has written to the file.
+    pub(crate) fn start(connection: Connection, mut log: Log, changed: watch::Sender<()>) -> std::io::Result<Self> {
         let (sender, receiver) = channel();
         let name = "punctual-writer".to_owned();
-        let thread = std::thread::Builder::new().name(name).spawn(move || serve(&connection, &receiver))?;
+        let work = move || serve(&connection, &receiver, &mut log, &changed);
+        let thread = std::thread::Builder::new().name(name).spawn(work)?;
         Ok(Self { thread: Arc::new(Crew::new(sender, vec![thread])) })
     }
 
@@ -89,10 +99,43 @@ fn stopped() -> StoreError {
     StoreError::Unavailable("the store is closed".to_owned())
 }
 
-fn serve(connection: &Connection, receiver: &Receiver<Box<dyn Work>>) {
-    while let Ok(first) = receiver.recv() {
-        commit_group(connection, first, receiver);
+fn serve(connection: &Connection, receiver: &Receiver<Box<dyn Work>>, log: &mut Log, changed: &watch::Sender<()>) {
+    let mut others = Others { seen: data_version(connection), looked_at: Instant::now() };
+    loop {
+        match receiver.recv_timeout(LOOK_EVERY) {
+            Ok(first) => {
+                commit_group(connection, first, receiver);
+                log.keep_small(connection);
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return,
+        }
+        if others.have_written(connection) {
+            changed.send_replace(());
+        }
     }
+}
+
+/// What is known of the commits of others.
+struct Others {
+    seen: Option<i64>,
+    looked_at: Instant,
+}
+
+impl Others {
+    fn have_written(&mut self, connection: &Connection) -> bool {
+        if self.looked_at.elapsed() < LOOK_EVERY {
+            return false;
+        }
+        self.looked_at = Instant::now();
+        let now = data_version(connection);
+        std::mem::replace(&mut self.seen, now) != now
+    }
+}
+
+/// A number that changes when another connection has committed. Unknown while the file cannot be read.
+fn data_version(connection: &Connection) -> Option<i64> {
+    connection.prepare_cached("PRAGMA data_version").and_then(|mut s| s.query_row([], |row| row.get(0))).ok()
 }
 
 /// One transaction for everybody who waits, those who come while it is open included.
@@ -124,10 +167,10 @@ fn commit_group(connection: &Connection, first: Box<dyn Work>, receiver: &Receiv
 /// Runs one call so that its failure undoes itself alone. An error here is one of the whole group.
 fn run_in_savepoint(connection: &Connection, work: &mut dyn Work) -> Result<(), StoreError> {
     connection.prepare_cached("SAVEPOINT call").and_then(|mut s| s.execute([])).map_err(store_error)?;
-    if !work.run(connection) {
-        // SQLite ends the whole transaction by itself on some errors (no room, no memory).
+    if let Err(error) = work.run(connection) {
+        // SQLite ends the whole transaction by itself on some errors (no room, no memory): then all are told why.
         if connection.is_autocommit() {
-            return Err(StoreError::Unavailable("the transaction was rolled back by the database".to_owned()));
+            return Err(error);
         }
         connection.execute_batch("ROLLBACK TO call").map_err(store_error)?;
     }

@@ -10,8 +10,9 @@
 //! Nothing here ever sleeps: time is a [`VirtualClock`] that a case turns by hand.
 #![expect(clippy::missing_panics_doc, reason = "this is test code: it panics where it does not see what it expects")]
 
-pub mod clock;
+pub mod by_hand;
 pub mod conformance;
+pub mod faults;
 pub mod harness;
 pub mod model;
 pub mod postgres;
@@ -24,5 +25,5 @@ pub mod prelude {
     pub use crate::steps::*;
 }
 
-pub use clock::VirtualClock;
 pub use harness::{Backing, Faults, Harness, RawSql, StoreKind, World};
+pub use punctual_core::virtual_clock::VirtualClock;

@@ -2,6 +2,7 @@
 
 mod banned;
 mod docs;
+mod embed;
 mod layout;
 mod migrations;
 mod packages;
@@ -50,6 +51,7 @@ const RULES: &[Rule] = &[
     files("documents name what exists", docs::check),
     asks("requirement index", requirements::check),
     asks("dependency seams", seams::check),
+    asks("what programs that embed are built with", embed::check),
     asks("packages may be used", packages::check),
     asks("mutants apply", tools::mutants_apply),
     asks("formatting", tools::formatted),

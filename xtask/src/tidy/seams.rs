@@ -152,7 +152,7 @@ fn crossed(graph: &Graph, seam: &Seam) -> Vec<String> {
     crossing.map(|(_, way)| format!("{}: {} ({})", seam.package, way.join(" → "), seam.why)).collect()
 }
 
-fn is_named(name: &str, pattern: &str) -> bool {
+pub(super) fn is_named(name: &str, pattern: &str) -> bool {
     pattern.strip_suffix('*').map_or(name == pattern, |start| name.starts_with(start))
 }
 

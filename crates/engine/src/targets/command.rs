@@ -1,26 +1,115 @@
-//! Programs: argv without a shell, a cleared environment, a process group of their own.
+//! Programs: argv without a shell, a cleared environment, a session of their own, and nothing left behind.
 
+mod artifacts;
+mod child;
+mod ending;
+mod guard;
+mod launch;
+mod output;
+mod user;
+
+use self::child::{Child, Ending, Started};
+use self::launch::Prepared;
 use async_trait::async_trait;
 use punctual_core::execute::{Executor, RunContext, StopReason};
-use punctual_core::json::Json;
+use punctual_core::invalid::Invalid;
+use punctual_core::records::LogStream;
 use punctual_core::run::ErrorCode;
 use punctual_core::store::FinishedRun;
 use punctual_core::target::{Command, Target};
-use std::process::{ExitStatus, Stdio};
+use std::path::PathBuf;
 use std::time::Duration;
-use tokio::io::AsyncReadExt;
-use tokio::process::Child;
+use tokio::sync::watch;
 use tokio::time::timeout;
 
-/// The most of a command's output that is kept with the run.
-const OUTPUT_MAX_BYTES: u64 = 64 * 1024;
+/// How much longer than the grace a command may take: to be killed, and to have its files kept.
+const LAST_MOMENT: Duration = Duration::from_secs(10);
 
-/// How long after a command's end its output is waited for.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+/// What commands get of the node's own world.
+#[derive(Debug, Clone)]
+pub struct CommandOptions {
+    /// Variables of the node that commands see; all others are theirs to name.
+    pub pass_env: Vec<String>,
+    /// Where the empty folders are made that commands run in.
+    pub scratch: PathBuf,
+    /// How long the node may be silent before its commands are ended: a node that was stopped, or that cannot keep up,
+    /// may have lost its jobs to another one. Shorter than its lease.
+    pub silence: Duration,
+}
+
+impl Default for CommandOptions {
+    fn default() -> Self {
+        let passed = ["PATH", "HOME", "LANG", "LC_ALL", "TZ"];
+        Self {
+            pass_env: passed.map(str::to_owned).to_vec(),
+            scratch: std::env::temp_dir(),
+            silence: Duration::from_secs(10),
+        }
+    }
+}
 
 /// Runs commands.
+///
+/// ```
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// use punctual_core::{job::{JobState, NewJob}, store::Store, target::Target};
+/// use punctual_engine::{node, targets::command::CommandExecutor, work::Executors};
+/// use punctual_store_sqlite::{SqliteOptions, SqliteStore};
+/// use std::sync::Arc;
+///
+/// let folder = tempfile::tempdir().unwrap();
+/// let store = Arc::new(SqliteStore::open(&folder.path().join("app.db"), SqliteOptions::default())?);
+/// let job = store.enqueue_jobs(vec![NewJob::new(Target::command(["echo", "hello"]))]).await?[0];
+///
+/// let commands = Executors::default().with("command", Arc::new(CommandExecutor::default()));
+/// let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+/// let signals = node::Signals {
+///     gently: Box::pin(async { drop(stopped.await) }),
+///     now: Box::pin(std::future::pending()),
+/// };
+/// let node = tokio::spawn(node::run_until(store.clone(), commands, Default::default(), signals, |_| {}));
+/// let mut changes = store.changes();
+/// while store.job(job).await?.unwrap().state() != JobState::Completed {
+///     changes.next().await;
+/// }
+/// drop(stop);
+/// node.await.unwrap()?;
+///
+/// use punctual_core::records::RunRecords;
+/// assert_eq!(store.run_log(job, 0, 10).await?[0].text, "hello");
+/// # Ok::<(), punctual_core::store::StoreError>(())
+/// # }).unwrap();
+/// ```
 #[derive(Debug, Default)]
-pub struct CommandExecutor;
+pub struct CommandExecutor {
+    options: CommandOptions,
+}
+
+impl CommandExecutor {
+    /// One that gives its commands something else of the node's world.
+    pub fn new(options: CommandOptions) -> Self {
+        Self { options }
+    }
+
+    async fn execute(&self, run: &RunContext, command: &Command) -> Result<FinishedRun, NotRun> {
+        let plan = launch::Plan::of(run, command, &self.options)?;
+        // A fork takes its time in a large program, and so may a user database or a slow disk.
+        let prepared = tokio::task::spawn_blocking(move || plan.start()).await;
+        let Prepared { started, scratch, artifacts } =
+            prepared.map_err(|error| NotRun::Internal(error.to_string()))??;
+        let (child, ending, said) = watch_over(started, run, self.options.silence / 4).await?;
+        if let Some(folder) = artifacts
+            && run.stop.reason() != Some(StopReason::Fenced)
+        {
+            artifacts::keep(run, folder).await;
+        }
+        if let Some(scratch) = scratch {
+            let _joined = tokio::task::spawn_blocking(move || scratch.remove()).await;
+        }
+        child.release().await;
+        Ok(ending::judge(run, command, ending, &said))
+    }
+}
 
 #[async_trait]
 impl Executor for CommandExecutor {
@@ -28,86 +117,78 @@ impl Executor for CommandExecutor {
         let Target::Command(command) = &run.job.spec.target else {
             return run.failed(ErrorCode::Internal, "a job of another kind was handed to the command executor");
         };
-        let program = command.argv.first().map_or("", String::as_str);
-        match prepare(&run, command).spawn() {
-            Ok(child) => watch(child, &run).await,
-            Err(error) => run.failed(ErrorCode::TargetError, format!("cannot start `{program}`: {error}")),
+        match self.execute(&run, command).await {
+            Ok(end) => end,
+            Err(NotRun::Refused(why)) => run.failed(ErrorCode::TargetRejected, why.to_string()),
+            Err(NotRun::Failed(why)) => run.failed(ErrorCode::TargetError, why),
+            Err(NotRun::Internal(why)) => run.failed(ErrorCode::Internal, why),
         }
+    }
+
+    fn last_moment(&self) -> Duration {
+        LAST_MOMENT
     }
 }
 
-fn prepare(run: &RunContext, command: &Command) -> tokio::process::Command {
-    let mut process = tokio::process::Command::new(command.argv.first().map_or("", String::as_str));
-    process.args(command.argv.iter().skip(1));
-    process.env_clear().envs(std::env::var_os("PATH").map(|path| ("PATH", path)));
-    process.envs(&command.env);
-    let id = run.job.id.to_string();
-    process.env("PUNCTUAL_JOB_ID", &id).env("PUNCTUAL_RUN_ID", &id);
-    process.env("PUNCTUAL_ATTEMPT", run.job.attempt.to_string());
-    process.envs(run.job.slot_at.map(|slot_at| ("PUNCTUAL_SLOT", slot_at.to_string())));
-    process.envs(run.job.spec.trace_context.as_ref().map(|trace| ("TRACEPARENT", trace)));
-    if let Some(cwd) = &command.cwd {
-        process.current_dir(cwd);
-    }
-    // A group of its own, so that a signal reaches its children too, and the terminal's Ctrl-C does not.
-    #[cfg(unix)]
-    process.process_group(0);
-    process.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true);
-    process
+/// Why a command was not even started.
+#[derive(Debug)]
+enum NotRun {
+    /// It must not be, and will not be the next time.
+    Refused(Invalid),
+    /// Something that it needs is missing.
+    Failed(String),
+    /// Punctual could not do its part.
+    Internal(String),
 }
 
-/// Waits for the end, or brings it about: first politely, then, when the run is fenced or dropped, by force.
-async fn watch(mut child: Child, run: &RunContext) -> FinishedRun {
-    let stdout = child.stdout.take();
-    let reading = tokio::spawn(async move {
-        let mut kept = Vec::new();
-        if let Some(mut stdout) = stdout {
-            // A program that says more than is kept must not be blocked by a full pipe.
-            let _cut = (&mut stdout).take(OUTPUT_MAX_BYTES).read_to_end(&mut kept).await;
-            let _rest = tokio::io::copy(&mut stdout, &mut tokio::io::sink()).await;
-        }
-        kept
-    });
-    let status = tokio::select! {
-        status = child.wait() => status,
-        reason = run.stop.requested() => {
-            signal_group(&child, reason);
-            child.wait().await
-        }
+impl From<Invalid> for NotRun {
+    fn from(refused: Invalid) -> Self {
+        Self::Refused(refused)
+    }
+}
+
+/// Takes in what the command says, and waits for its end or brings it about. Nothing of it is left then.
+async fn watch_over(started: Started, run: &RunContext, pulse: Duration) -> Result<(Child, Ending, Vec<u8>), NotRun> {
+    let mut child = started.watch().map_err(|error| NotRun::Internal(format!("cannot watch the command: {error}")))?;
+    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+    let (over, is_over) = watch::channel(false);
+    let watching = async {
+        let ending = until_ended(&mut child, run, pulse).await;
+        over.send_replace(true);
+        ending
     };
-    match status {
-        Ok(status) => {
-            // A grandchild may keep the pipe open; what it says after the end is not part of the run.
-            let stdout = timeout(LAST_WORDS, reading).await.ok().and_then(Result::ok);
-            judge(run, status, stdout.as_deref())
+    let (ending, said, _) = tokio::join!(
+        watching,
+        output::capture(stdout, run, LogStream::Stdout, is_over.clone()),
+        output::capture(stderr, run, LogStream::Stderr, is_over)
+    );
+    Ok((child, ending, said))
+}
+
+/// Waits for the end. Told to stop, a command is asked to end, and after the grace it is ended.
+async fn until_ended(child: &mut Child, run: &RunContext, pulse: Duration) -> Ending {
+    let reason = tokio::select! {
+        ending = end_of(child, pulse) => return ending,
+        reason = run.stop.requested() => reason,
+    };
+    if reason != StopReason::Fenced {
+        run.log(LogStream::System, "told to stop: SIGTERM is sent");
+        child.terminate().await;
+        if let Ok(ending) = timeout(run.grace, end_of(child, pulse)).await {
+            return ending;
         }
-        Err(error) => run.failed(ErrorCode::Internal, format!("cannot wait for the command: {error}")),
+        run.log(LogStream::System, "it did not stop within the grace: SIGKILL is sent");
     }
+    child.kill().await;
+    child.end().await
 }
 
-/// Tells the whole group: by force when nothing may go on, politely otherwise.
-fn signal_group(child: &Child, reason: StopReason) {
-    let signal = if reason == StopReason::Fenced { "-KILL" } else { "-TERM" };
-    if let Some(pid) = child.id() {
-        let told = std::process::Command::new("kill").args([signal, "--", &format!("-{pid}")]).status();
-        if let Err(error) = told {
-            tracing::warn!("failed to signal a command: {error}");
+/// Waits for the end, and lets the guard know from time to time that somebody does.
+async fn end_of(child: &mut Child, pulse: Duration) -> Ending {
+    loop {
+        if let Ok(ending) = timeout(pulse, child.end()).await {
+            return ending;
         }
+        child.reassure().await;
     }
-}
-
-fn judge(run: &RunContext, status: ExitStatus, stdout: Option<&[u8]>) -> FinishedRun {
-    let exit_code = status.code();
-    if status.success() {
-        return FinishedRun { exit_code, ..run.completed(stdout.and_then(kept)) };
-    }
-    let words = exit_code.map_or_else(|| status.to_string(), |code| format!("exit code {code}"));
-    FinishedRun { exit_code, ..run.failed(ErrorCode::TargetError, words) }
-}
-
-/// What a command said, as JSON text.
-fn kept(stdout: &[u8]) -> Option<Json> {
-    let text = String::from_utf8_lossy(stdout);
-    let text = text.trim_end().replace('\0', "\u{fffd}");
-    if text.is_empty() { None } else { Json::from_value("output", &text).ok() }
 }

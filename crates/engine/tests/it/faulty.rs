@@ -5,13 +5,17 @@ use jiff::{SignedDuration, Timestamp};
 use punctual_core::access::{
     Access, AuditRow, Change, Forgotten, NewGrant, NewToken, SecretHash, Session, StoredAnswer, Token,
 };
+use punctual_core::chain::Chains;
+use punctual_core::checks::{Checks, Finding};
 use punctual_core::grant::Grant;
 use punctual_core::id::{AuditId, GrantId, JobId, NodeId, ReservationId, ScheduleId, TokenId};
 use punctual_core::job::{Artifact, JobView, NewJob};
 use punctual_core::json::Json;
 use punctual_core::name::Name;
+use punctual_core::offers::{Offers, OffersSettled};
 use punctual_core::order::{Move, Place};
 use punctual_core::readings::{Ended, JobFilter, NodeRow, Page, QueueRow, Readings, ScheduleFilter, Stats};
+use punctual_core::records::{LogChunk, LogLine, Progress, RunRecords};
 use punctual_core::schedule::{Schedule, ScheduleDefinition};
 use punctual_core::slot::SlotRow;
 use punctual_core::store::{
@@ -83,8 +87,41 @@ impl FaultyStore {
     }
 }
 
+#[async_trait]
+impl Checks for FaultyStore {
+    async fn run_checks(&self, limit: usize) -> StoreResult<Vec<Finding>> {
+        self.reach()?.run_checks(limit).await
+    }
+}
+
+#[async_trait]
+impl Chains for FaultyStore {
+    async fn chain_end(&self, id: JobId) -> StoreResult<Option<JobView>> {
+        self.reach()?.chain_end(id).await
+    }
+
+    fn ends(&self) -> Box<dyn Changes> {
+        self.inner.ends()
+    }
+}
+
+#[async_trait]
+impl Offers for FaultyStore {
+    async fn settle_offers(&self, limit: usize) -> StoreResult<OffersSettled> {
+        self.reach()?.settle_offers(limit).await
+    }
+}
+
 /// Passes a verb on to the real store, if it can be reached.
 macro_rules! pass_on {
+    (records: $(async fn $verb:ident(&self $(, $arg:ident: $type:ty)*) -> $answer:ty;)+) => {
+        #[async_trait]
+        impl RunRecords for FaultyStore {
+            $( async fn $verb(&self $(, $arg: $type)*) -> StoreResult<$answer> {
+                self.reach()?.$verb($($arg),*).await
+            } )+
+        }
+    };
     ($(async fn $verb:ident(&self $(, $arg:ident: $type:ty)*) -> $answer:ty;)+) => {
         #[async_trait]
         impl Store for FaultyStore {
@@ -109,6 +146,17 @@ macro_rules! pass_on {
             } )+
         }
     };
+}
+
+pass_on! {
+    records:
+    async fn append_log_if_leased(&self, lease: Lease, chunks: Vec<LogChunk>) -> Vec<bool>;
+    async fn run_log(&self, job: JobId, after: u64, limit: usize) -> Vec<LogLine>;
+    async fn run_progress(&self, job: JobId) -> Option<(Timestamp, Progress)>;
+    async fn keep_artifact_if_leased(&self, lease: Lease, job: JobId, name: &str, contents: Vec<u8>) -> Artifact;
+    async fn artifact_contents(&self, job: JobId, number: u64) -> Option<Vec<u8>>;
+    async fn remember_step_if_leased(&self, lease: Lease, job: JobId, step: &str, value: Json) -> Json;
+    async fn remembered_step(&self, root_job: JobId, step: &str) -> Option<Json>;
 }
 
 pass_on! {

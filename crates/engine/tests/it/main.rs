@@ -1,8 +1,13 @@
 //! The engine's passes and loops, on a real store with a clock that is turned by hand.
 
+mod command;
 mod faulty;
 mod fire;
+mod http;
 mod node;
+mod offers;
+mod strays;
+mod task;
 
 use jiff::{SignedDuration, Timestamp};
 use punctual_core::name::Name;

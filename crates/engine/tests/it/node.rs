@@ -3,12 +3,13 @@
 use crate::faulty::{Fault, FaultyStore};
 use punctual_core::id::JobId;
 use punctual_core::job::{JobState, JobView, NewJob, Timeout};
+use punctual_core::json::Json;
 use punctual_core::run::{ErrorCode, Outcome};
 use punctual_core::store::{Cancelled, Store};
 use punctual_core::target::Target;
 use punctual_engine::dispatch::DeskOptions;
 use punctual_engine::node::{self, NodeEvent, NodeOptions, Signals};
-use punctual_engine::targets::task::{Handler, TaskError};
+use punctual_engine::targets::task::{Context, Handler, TaskError};
 use punctual_engine::work::Executors;
 use punctual_store_sqlite::{SqliteOptions, SqliteStore};
 use std::sync::Arc;
@@ -18,13 +19,13 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 /// A store in a folder of its own.
-struct World {
-    store: Arc<SqliteStore>,
+pub(crate) struct World {
+    pub(crate) store: Arc<SqliteStore>,
     _folder: tempfile::TempDir,
 }
 
 impl World {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let store = SqliteStore::open(&folder.path().join("a.db"), SqliteOptions::default()).unwrap();
         Self { store: Arc::new(store), _folder: folder }
@@ -35,7 +36,7 @@ impl World {
     }
 
     /// Waits until a job is as wanted; looks whenever the store has changed.
-    async fn until(&self, id: JobId, wanted: impl Fn(&JobView) -> bool) -> JobView {
+    pub(crate) async fn until(&self, id: JobId, wanted: impl Fn(&JobView) -> bool) -> JobView {
         let mut changes = self.store.changes();
         loop {
             let view = self.store.job(id).await.unwrap().unwrap();
@@ -49,24 +50,29 @@ impl World {
         }
     }
 
-    async fn until_ended(&self, id: JobId) -> JobView {
+    pub(crate) async fn until_ended(&self, id: JobId) -> JobView {
         self.until(id, |view| view.state().is_terminal()).await
     }
 
     /// The retry of a failed job, wherever it is by now.
-    fn retry_of(&self, job: JobId) -> JobId {
+    pub(crate) fn retry_of(&self, job: JobId) -> JobId {
         let connection = rusqlite::Connection::open(self.store.path()).unwrap();
         let find = "SELECT job_id FROM punctual_retries WHERE retry_of = ?1";
         JobId::from_bytes(connection.query_row(find, [job.as_bytes()], |row| row.get(0)).unwrap())
     }
 
-    fn start(&self, executors: Executors) -> RunningNode {
-        RunningNode::start(Arc::clone(&self.store) as Arc<dyn Store>, executors, quick())
+    pub(crate) fn start(&self, executors: Executors) -> RunningNode {
+        RunningNode::start(Arc::clone(&self.store) as Arc<dyn Store>, executors, patient())
     }
 }
 
+/// A node that holds its lease on a busy machine, too.
+fn patient() -> NodeOptions {
+    NodeOptions { lease: Duration::from_secs(30), ..quick() }
+}
+
 /// A node that notices everything within a second.
-fn quick() -> NodeOptions {
+pub(crate) fn quick() -> NodeOptions {
     NodeOptions {
         desk: DeskOptions { room: 4, prefetch: 2, queues: Vec::new(), grace: Duration::from_millis(200) },
         heartbeat: Duration::from_millis(50),
@@ -76,7 +82,7 @@ fn quick() -> NodeOptions {
     }
 }
 
-struct RunningNode {
+pub(crate) struct RunningNode {
     stop: oneshot::Sender<()>,
     stop_now: oneshot::Sender<()>,
     events: mpsc::UnboundedReceiver<NodeEvent>,
@@ -84,7 +90,7 @@ struct RunningNode {
 }
 
 impl RunningNode {
-    fn start(store: Arc<dyn Store>, executors: Executors, options: NodeOptions) -> Self {
+    pub(crate) fn start(store: Arc<dyn Store>, executors: Executors, options: NodeOptions) -> Self {
         let (stop, stopped) = oneshot::channel::<()>();
         let (stop_now, stopped_now) = oneshot::channel::<()>();
         let (say, events) = mpsc::unbounded_channel();
@@ -103,11 +109,11 @@ impl RunningNode {
         Self { stop, stop_now, events, task }
     }
 
-    async fn event(&mut self) -> NodeEvent {
+    pub(crate) async fn event(&mut self) -> NodeEvent {
         self.events.recv().await.unwrap()
     }
 
-    async fn leave(self) {
+    pub(crate) async fn leave(self) {
         drop(self.stop);
         self.task.await.unwrap();
     }
@@ -117,9 +123,9 @@ fn task(
     name: &str, work: impl Fn() -> Result<(), TaskError> + Send + Sync + 'static,
 ) -> (String, Arc<dyn punctual_core::execute::Executor>) {
     let work = Arc::new(work);
-    let handler = Handler::new(move |_| {
+    let handler = Handler::new(move |_: Context, _: Json| {
         let work = Arc::clone(&work);
-        async move { work().map(|()| None) }
+        async move { work() }
     });
     (format!("task:{name}"), Arc::new(handler))
 }
@@ -127,12 +133,12 @@ fn task(
 /// A task that says when it has started and ends when it is let go.
 fn gated(started: &Arc<Semaphore>, gate: &Arc<Semaphore>) -> Executors {
     let (started, gate) = (Arc::clone(started), Arc::clone(gate));
-    let handler = Handler::new(move |_| {
+    let handler = Handler::new(move |_: Context, _: Json| {
         let (started, gate) = (Arc::clone(&started), Arc::clone(&gate));
         async move {
             started.add_permits(1);
             gate.acquire().await.unwrap().forget();
-            Ok(None)
+            Ok::<_, TaskError>(())
         }
     });
     Executors::default().with("task:gated", Arc::new(handler))
@@ -301,7 +307,8 @@ async fn c09_a_node_that_cannot_renew_stops_its_work_and_another_one_finishes_it
     assert_eq!(first.event().await, NodeEvent::Fenced);
     let still_running = world.store.job(job).await.unwrap().unwrap().state();
     assert_eq!(still_running, JobState::Running, "it stops before anybody has taken over");
-    let second = world.start(gated(&started, &gate));
+    let store = Arc::clone(&world.store) as Arc<dyn Store>;
+    let second = RunningNode::start(store, gated(&started, &gate), quick());
     gate.add_permits(100);
     let run = world.until_ended(job).await.run().cloned().unwrap();
     assert_eq!((run.error_code, run.is_final), (Some(ErrorCode::NodeLost), false));

@@ -72,7 +72,7 @@ impl DemoArgs {
             let mut ended = ended.clone();
             async move { drop(ended.wait_for(|ended| *ended).await) }
         };
-        let executors = Executors::default().with("command", Arc::new(CommandExecutor));
+        let executors = Executors::default().with("command", Arc::new(CommandExecutor::default()));
         let options = NodeOptions { name: "demo".to_owned(), shutdown_grace: GRACE, ..NodeOptions::default() };
         let signals = node::Signals { gently: Box::pin(until_ended()), now: Box::pin(std::future::pending()) };
         let working = node::run_until(Arc::new(store.clone()), executors, options, signals, |_| {});

@@ -1,5 +1,6 @@
 //! What all commands share: the list of them, output, failures and exit codes.
 
+mod calls;
 mod cron;
 mod demo;
 mod signals;

@@ -10,9 +10,10 @@ use jiff::SignedDuration;
 use punctual_core::duration::parse_duration;
 use punctual_engine::dispatch::DeskOptions;
 use punctual_engine::node::{self, NodeEvent, NodeOptions};
-use punctual_engine::targets::command::CommandExecutor;
+use punctual_engine::targets::command::{CommandExecutor, CommandOptions};
 use punctual_engine::work::Executors;
 
+use super::calls::CallArgs;
 use super::signals::Signals;
 use super::{Output, Stop};
 
@@ -43,6 +44,8 @@ pub(crate) struct WorkerArgs {
     /// From one heartbeat to the next [default: a fifteenth of the lease]
     #[arg(long, value_name = "TIME", env = "PUNCTUAL_HEARTBEAT", value_parser = parse_duration)]
     heartbeat: Option<SignedDuration>,
+    #[command(flatten)]
+    calls: CallArgs,
 }
 
 fn at_least_one(text: &str) -> Result<usize, String> {
@@ -62,10 +65,13 @@ impl WorkerArgs {
     async fn work(self, out: &mut Output) -> Result<(), Stop> {
         log_to_stderr();
         let url = self.database_url()?;
-        let options = self.options()?;
+        let (options, calls) = (self.options()?, self.calls.options()?);
         let store = punctual::open(&url).await?;
         let signals = both_signals(Signals::listen()?);
-        let executors = Executors::default().with("command", Arc::new(CommandExecutor));
+        // A node that is stopped for as long as this has given up its lease, and so must its commands.
+        let commands = CommandOptions { silence: options.lease * 2 / 3, ..CommandOptions::default() };
+        let executors = Executors::default().with("command", Arc::new(CommandExecutor::new(commands)));
+        let executors = calls.executors(executors).map_err(|refused| Stop::usage(refused.to_string()))?;
         let (name, shown) = (options.name.clone(), without_password(&url));
         // Lines are said from inside the node's loop; what cannot be said does not stop the work.
         let say = |event: NodeEvent| {

@@ -1,6 +1,19 @@
-//! The real binary, driven as a user would.
+//! The real binary, driven as a user would, and the crate as a program embeds it.
 
+mod calls;
+mod clocks;
 mod crash;
 mod cron;
 mod demo;
+mod disk;
+mod embed;
+mod examples;
+mod herd;
+mod join;
+mod outage;
+mod pooler;
+mod process;
+mod rehearse;
+mod sharing;
+mod targets;
 mod world;

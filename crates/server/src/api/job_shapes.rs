@@ -1,11 +1,16 @@
 //! Jobs as the API shows them, and as it takes them.
 
-use super::words::{ErrorCodeWord, OutcomeWord, RetryDocument, StateWord, TargetDocument, TriggerWord};
+use super::words::{
+    ErrorCodeWord, JobKeyModeWord, LogStreamWord, OutcomeWord, RetryDocument, StateWord, TargetDocument, TriggerWord,
+};
+use crate::auth::Caller;
 use jiff::Timestamp;
 use punctual_core::id::{GrantId, JobId};
 use punctual_core::invalid::Invalid;
 use punctual_core::job::{Artifact, Job, JobState, JobView, NewJob, Origin, Timeout, Whereabouts};
+use punctual_core::job_key::{JobKey, JobKeyMode};
 use punctual_core::json::Json;
+use punctual_core::records::{LogLine, LogStream};
 use punctual_core::retry::RetryPolicy;
 use punctual_core::run::{ErrorCode, Outcome, Trigger};
 use punctual_core::target::Target;
@@ -35,8 +40,11 @@ pub(crate) struct NewJobBody {
     priority: Option<i32>,
     /// Not before this time.
     run_at: Option<Timestamp>,
-    /// Not supported yet; must be null.
+    /// Only one job with the same key waits at a time; keys of two owners never meet.
     job_key: Option<String>,
+    /// What happens to a job that has the key already; `replace` unless said otherwise.
+    #[schema(value_type = Option<JobKeyModeWord>)]
+    job_key_mode: Option<JobKeyMode>,
     /// Jobs with the same key run one at a time, in order.
     serial_key: Option<String>,
     /// Resource tags.
@@ -61,10 +69,8 @@ fn given<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Jso
 
 impl NewJobBody {
     /// What is to be stored; `template` is the one that was named.
-    pub(crate) fn into_spec(self, template: Option<NewJob>, owner: &str) -> Result<NewJob, Invalid> {
-        if self.job_key.is_some() {
-            return Err(Invalid::new("job_key", "is not supported yet").remedy("leave it out"));
-        }
+    pub(crate) fn into_spec(self, template: Option<NewJob>, caller: &Caller) -> Result<NewJob, Invalid> {
+        let job_key = self.key_of(caller)?;
         let missing = || Invalid::new("target", "is missing").remedy("say what the job does, or name a template");
         let target = self.target.or_else(|| template.as_ref().map(|job| job.target.clone())).ok_or_else(missing)?;
         let usual = template.unwrap_or_else(|| NewJob::new(target.clone()));
@@ -75,6 +81,7 @@ impl NewJobBody {
             priority: self.priority.unwrap_or(usual.priority),
             run_at: self.run_at.map(whole_micros).or(usual.run_at),
             serial_key: self.serial_key.or(usual.serial_key),
+            job_key,
             tags: self.tags.unwrap_or(usual.tags),
             retry: self.retry.unwrap_or(usual.retry),
             timeout: self.timeout.unwrap_or(usual.timeout),
@@ -83,10 +90,26 @@ impl NewJobBody {
             trigger: Trigger::Api,
             trigger_detail: None,
             trace_context: self.trace_context,
-            owner: Some(owner.to_owned()),
+            owner: Some(caller.owner.clone()),
         };
         spec.validate()?;
         Ok(spec)
+    }
+}
+
+impl NewJobBody {
+    /// The key as it is stored: with its owner, so that nobody replaces the job of another. An admin's is taken as it
+    /// is, as the programs that embed Punctual write theirs.
+    fn key_of(&self, caller: &Caller) -> Result<Option<JobKey>, Invalid> {
+        let mode = self.job_key_mode.unwrap_or(JobKeyMode::Replace);
+        match (&self.job_key, self.job_key_mode) {
+            (None, Some(_)) => Err(Invalid::new("job_key_mode", "is given without job_key").remedy("give both")),
+            (None, None) => Ok(None),
+            (Some(key), _) => Ok(Some(JobKey {
+                key: caller.scope().map_or_else(|| key.clone(), |owner| format!("{owner}:{key}")),
+                mode,
+            })),
+        }
     }
 }
 
@@ -113,6 +136,7 @@ pub(crate) struct JobBody {
     priority: i32,
     run_at: Option<Timestamp>,
     serial_key: Option<String>,
+    job_key: Option<String>,
     tags: Vec<String>,
     #[schema(value_type = RetryDocument)]
     retry: RetryPolicy,
@@ -159,6 +183,9 @@ pub(crate) struct RunBody {
     #[schema(value_type = Option<serde_json::Value>)]
     output: Option<Json>,
     log_ref: Option<String>,
+    /// What it used up, as its target counts it.
+    #[schema(value_type = Option<serde_json::Value>)]
+    usage: Option<Json>,
     /// Whether no retry follows by itself.
     is_final: Option<bool>,
     /// Since when somebody wants it to stop.
@@ -212,6 +239,7 @@ impl JobBody {
             priority: spec.priority,
             run_at: spec.run_at,
             serial_key: spec.serial_key,
+            job_key: spec.job_key.map(|key| key.key),
             tags: spec.tags,
             retry: spec.retry,
             timeout: spec.timeout,
@@ -247,6 +275,7 @@ impl RunBody {
             exit_code: None,
             output: None,
             log_ref: None,
+            usage: None,
             is_final: None,
             cancel_requested_at: None,
         };
@@ -267,6 +296,7 @@ impl RunBody {
                 exit_code: run.exit_code,
                 output: run.output.clone(),
                 log_ref: run.log_ref.clone(),
+                usage: run.usage.clone(),
                 is_final: Some(run.is_final),
                 ..nothing
             }),
@@ -289,5 +319,24 @@ impl From<Artifact> for ArtifactBody {
     fn from(artifact: Artifact) -> Self {
         let Artifact { name, location, size_bytes, sha256 } = artifact;
         Self { name, location, size_bytes, sha256 }
+    }
+}
+
+/// A line of a run's log.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = LogLine)]
+pub(crate) struct LogLineBody {
+    /// Its number; ask for those behind it to follow a run.
+    sequence: u64,
+    at: Timestamp,
+    #[schema(value_type = LogStreamWord)]
+    stream: LogStream,
+    text: String,
+}
+
+impl From<LogLine> for LogLineBody {
+    fn from(line: LogLine) -> Self {
+        let LogLine { sequence, at, stream, text } = line;
+        Self { sequence, at, stream, text }
     }
 }

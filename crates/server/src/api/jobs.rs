@@ -1,6 +1,6 @@
 //! Jobs and runs: make, list, look at, cancel, retry, move, edit.
 
-use super::job_shapes::{ArtifactBody, JobBody, NewJobBody, RunBody};
+use super::job_shapes::{ArtifactBody, JobBody, LogLineBody, NewJobBody, RunBody};
 use super::words::StateWord;
 use super::{Page, Paging};
 use crate::auth::Caller;
@@ -10,8 +10,9 @@ use crate::extract::{Asked, Named, Sent, page_size};
 use crate::problem::{Answered, Problem};
 use crate::state::AppState;
 use axum::Json;
-use axum::extract::State;
-use axum::http::StatusCode;
+use axum::extract::{Path, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
 use jiff::Timestamp;
 use punctual_core::access::{Role, retry_by_hand};
 use punctual_core::id::{JobId, ScheduleId};
@@ -33,6 +34,10 @@ const BATCH_MAX: usize = 1_000;
     responses((status = 201, description = "it is in its queue, or waits for its time", body = JobBody)))]
 pub(crate) async fn create(ask: Ask, sent: Sent<NewJobBody>) -> Answered<Made> {
     let spec = spec_of(&ask, sent.value).await?;
+    if spec.job_key.is_some() {
+        let made = create_keyed(&ask, vec![spec]).await?;
+        return Ok(Made::new(&made.first()).found_under("/api/v1/jobs"));
+    }
     let kept = spec.clone();
     let tell = move |ids: &Vec<JobId>| match ids.first() {
         Some(id) => Told::new(format!("job:{id}"), &JobBody::made(*id, &kept, &Origin::default())),
@@ -71,6 +76,9 @@ pub(crate) async fn create_batch(ask: Ask, sent: Sent<NewJobs>) -> Answered<Made
     for job in sent.value.jobs {
         specs.push(spec_of(&ask, job).await?);
     }
+    if specs.iter().any(|spec| spec.job_key.is_some()) {
+        return Ok(Made::new(&MadeJobs { items: create_keyed(&ask, specs).await? }));
+    }
     let kept = specs.clone();
     let tell = move |ids: &Vec<JobId>| {
         let items = ids.iter().zip(&kept).map(|(id, spec)| JobBody::made(*id, spec, &Origin::default())).collect();
@@ -84,7 +92,22 @@ async fn spec_of(ask: &Ask, body: NewJobBody) -> Answered<NewJob> {
         None => None,
         Some(name) => Some(super::templates::job_of(&ask.state, name).await?),
     };
-    Ok(body.into_spec(template, &ask.caller.owner)?)
+    Ok(body.into_spec(template, &ask.caller)?)
+}
+
+/// Jobs of which some have a key: what becomes of them depends on who has the key already, so they are read afterwards.
+async fn create_keyed(ask: &Ask, specs: Vec<NewJob>) -> Answered<Vec<JobBody>> {
+    if ask.has_key() {
+        return Err(Invalid::new("job_key", "is given beside an Idempotency-Key, and does the same already")
+            .remedy("send one of the two")
+            .into());
+    }
+    let mut items = Vec::new();
+    for id in ask.state.store.enqueue_jobs(specs).await? {
+        let view = ask.state.store.job(id).await?;
+        items.push(view.ok_or_else(|| Problem::not_found("job", &id.to_string()))?.into());
+    }
+    Ok(items)
 }
 
 /// Which jobs, and where in the list.
@@ -203,6 +226,49 @@ pub(crate) async fn artifacts(
     let view = visible(&state, &caller, &id).await?;
     let artifacts = state.store.artifacts(view.job.id).await?;
     Ok(Json(Page::new(artifacts.into_iter().map(Into::into).collect(), List::Jobs, None::<&String>)))
+}
+
+/// Which lines of a log.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct LogAsked {
+    /// Only lines behind this number.
+    after: Option<u64>,
+    /// How many, 1 to 500; 50 unless said otherwise.
+    #[param(minimum = 1, maximum = 500)]
+    limit: Option<u32>,
+    /// `next_cursor` of the page before.
+    cursor: Option<String>,
+}
+
+/// The log of a run, line by line. To follow a run that goes on, ask again behind the last number.
+#[utoipa::path(get, path = "/jobs/{id}/logs", tag = "jobs", params(("id" = Uuid, Path), LogAsked),
+    responses((status = 200, description = "one page", body = Page<LogLineBody>)))]
+pub(crate) async fn logs(
+    State(state): State<AppState>, caller: Caller, Named(id): Named, Asked(asked): Asked<LogAsked>,
+) -> Answered<Json<Page<LogLineBody>>> {
+    let view = visible(&state, &caller, &id).await?;
+    let limit = page_size(asked.limit)?;
+    let after = cursor::read(List::Lines, asked.cursor.as_deref())?.or(asked.after).unwrap_or(0);
+    let after = i64::try_from(after).map_or(u64::try_from(i64::MAX).unwrap_or(0), |_| after);
+    let lines = state.store.run_log(view.job.id, after, limit + 1).await?;
+    Ok(Json(Page::of_rows(lines, limit, List::Lines, |line| line.sequence.to_string(), Into::into)))
+}
+
+/// The contents of an artifact, by its place in the list, from 1.
+#[utoipa::path(get, path = "/jobs/{id}/artifacts/{number}", tag = "jobs", params(("id" = Uuid, Path), ("number" = u32, Path)),
+    responses((status = 200, description = "the file", body = Vec<u8>, content_type = "application/octet-stream")))]
+pub(crate) async fn artifact(
+    State(state): State<AppState>, caller: Caller, Path((id, number)): Path<(String, String)>,
+) -> Answered<Response> {
+    let view = visible(&state, &caller, &id).await?;
+    let none = || Problem::not_found("artifact", &number);
+    let place: u32 = number.parse().map_err(|_| none())?;
+    let contents = state.store.artifact_contents(view.job.id, u64::from(place)).await?.ok_or_else(none)?;
+    // Whatever a run has written is kept from being shown as a page of this server.
+    let headers = [(header::CONTENT_TYPE, "application/octet-stream"), (header::CONTENT_DISPOSITION, "attachment")];
+    Ok((headers, contents).into_response())
 }
 
 /// What became of a job that was to be stopped.

@@ -100,7 +100,7 @@ pub(crate) async fn create(ask: Ask, mut sent: Sent<NewScheduleBody>) -> Answere
             ask.create(sent.fingerprint, action, tell_both, create).await?
         }
     };
-    if paused {
+    if paused && !made.is_repeated() {
         pause_new(&ask, &name).await?;
     }
     Ok(made.found_under("/api/v1/schedules").tagged(1))

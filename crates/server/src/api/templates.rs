@@ -68,8 +68,8 @@ pub(crate) async fn create(ask: Ask, sent: Sent<NewTemplate>) -> Answered<Made> 
     }
     let name = Name::new(name)?;
     let at_job = |refused: Invalid| Invalid { field: format!("job.{}", refused.field), ..refused };
-    let job = job.into_spec(None, &ask.caller.owner).map_err(at_job)?;
-    let job = NewJob { owner: None, ..job };
+    let job = job.into_spec(None, &ask.caller).map_err(at_job)?;
+    let job = NewJob { owner: None, job_key: None, ..job };
     let tell = |made: &Template| Told::new(format!("template:{}", made.name), &TemplateBody::from(made.clone()));
     let made = ask.create(sent.fingerprint, Action::new("template.create"), tell, |store| async move {
         store.create_template(name, job).await

@@ -2,6 +2,8 @@
 
 use punctual_core::access::Role;
 use punctual_core::job::JobState;
+use punctual_core::job_key::JobKeyMode;
+use punctual_core::records::LogStream;
 use punctual_core::run::{ErrorCode, Outcome, Trigger};
 use punctual_core::schedule::{Overlap, Source};
 use punctual_core::slot::{Decision, Reason};
@@ -44,6 +46,8 @@ word_schemas! {
     DecisionWord = Decision as "Decision";
     ReasonWord = Reason as "Reason";
     RoleWord = Role as "Role";
+    LogStreamWord = LogStream as "LogStream";
+    JobKeyModeWord = JobKeyMode as "JobKeyMode";
 }
 
 /// A document whose shape the API describes by hand, because `core` reads and writes it.
@@ -72,16 +76,29 @@ document_schemas! {
         "oneOf": [
             { "type": "object", "title": "command", "required": ["kind", "argv"], "additionalProperties": false, "properties": {
                 "kind": { "type": "string", "enum": ["command"] },
-                "argv": { "type": "array", "items": { "type": "string" }, "minItems": 1, "description": "The program and its arguments; no shell stands between." },
-                "env": { "type": "object", "additionalProperties": { "type": "string" } },
-                "cwd": { "type": ["string", "null"] } } },
+                "argv": { "type": "array", "items": { "type": "string" }, "minItems": 1, "description": "The program and its arguments; with `shell`, a script and its arguments." },
+                "shell": { "type": "boolean", "description": "Whether /bin/sh runs the first of argv as a script." },
+                "env": { "type": "object", "additionalProperties": { "$ref": "#/components/schemas/TextOrSecret" } },
+                "cwd": { "type": ["string", "null"], "description": "The folder it runs in; an empty one when absent." },
+                "input": { "type": "string", "enum": ["stdin", "file", "none"], "description": "How it gets its job's input." },
+                "artifacts": { "type": ["string", "null"], "description": "A folder whose files are kept with the run." },
+                "limits": { "type": "object", "additionalProperties": false, "description": "What it may use.", "properties": {
+                    "cpu": { "type": ["string", "null"], "description": "A duration in whole seconds." },
+                    "memory_bytes": { "type": ["integer", "null"], "minimum": 0 }, "file_bytes": { "type": ["integer", "null"], "minimum": 0 },
+                    "open_files": { "type": ["integer", "null"], "minimum": 0 }, "processes": { "type": ["integer", "null"], "minimum": 0 } } },
+                "user": { "type": ["string", "null"], "description": "Whom it runs as." } } },
             { "type": "object", "title": "http", "required": ["kind", "url"], "additionalProperties": false, "properties": {
                 "kind": { "type": "string", "enum": ["http"] },
-                "method": { "type": "string" }, "url": { "type": "string", "pattern": "^https?://" },
-                "headers": { "type": "object", "additionalProperties": { "type": "string" } },
-                "body": { "type": ["string", "null"] } } },
-            { "type": "object", "title": "sql", "required": ["kind", "connection", "function"], "additionalProperties": false, "properties": {
-                "kind": { "type": "string", "enum": ["sql"] }, "connection": { "type": "string" }, "function": { "type": "string" } } },
+                "method": { "type": "string" }, "url": { "type": "string" },
+                "headers": { "type": "object", "additionalProperties": { "$ref": "#/components/schemas/TextOrSecret" } },
+                "body": { "description": "A text, or JSON whose texts are templates." },
+                "secrets": { "type": "object", "additionalProperties": { "type": "string" }, "description": "Secrets that the templates may use, by name." },
+                "accept": { "$ref": "#/components/schemas/Statuses" }, "retry_on": { "$ref": "#/components/schemas/Statuses" },
+                "redirects": { "type": "integer", "minimum": 0, "maximum": 10 },
+                "connect_timeout": { "type": ["string", "null"] }, "timeout": { "type": ["string", "null"] } } },
+            { "type": "object", "title": "sql", "required": ["kind", "connection"], "additionalProperties": false, "properties": {
+                "kind": { "type": "string", "enum": ["sql"] }, "connection": { "type": "string" },
+                "function": { "type": ["string", "null"] }, "statement": { "type": ["string", "null"] } } },
             { "type": "object", "title": "task", "required": ["kind", "name"], "additionalProperties": false, "properties": {
                 "kind": { "type": "string", "enum": ["task"] }, "name": { "type": "string" } } },
             { "type": "object", "title": "flow", "required": ["kind", "name"], "additionalProperties": false, "properties": {
@@ -89,6 +106,17 @@ document_schemas! {
             { "type": "object", "title": "graph", "required": ["kind", "id"], "additionalProperties": false, "properties": {
                 "kind": { "type": "string", "enum": ["graph"] }, "id": { "type": "string" } } }
         ]
+    };
+    TextOrSecret as "TextOrSecret" = {
+        "description": "A text, or a reference to a secret of the node.",
+        "oneOf": [
+            { "type": "string" },
+            { "type": "object", "required": ["secret"], "additionalProperties": false, "properties": { "secret": { "type": "string" } } }
+        ]
+    };
+    StatusesDocument as "Statuses" = {
+        "type": "array", "description": "Statuses: numbers, classes such as 2xx, ranges such as 400-404.",
+        "items": { "oneOf": [{ "type": "integer", "minimum": 100, "maximum": 599 }, { "type": "string" }] }
     };
     RetryDocument as "Retry" = {
         "type": "object", "description": "How a job is tried again.", "additionalProperties": false, "properties": {

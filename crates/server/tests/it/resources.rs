@@ -3,7 +3,9 @@
 use crate::on_both_stores;
 use crate::world::World;
 use jiff::{SignedDuration, Timestamp};
+use punctual_core::access::Role;
 use punctual_core::id::ClaimId;
+use punctual_core::records::{LogChunk, LogLine, LogStream};
 use punctual_core::run::ErrorCode;
 use punctual_core::store::{ClaimRequest, FinishedRun, Lease, NewNode};
 use serde_json::{Value, json};
@@ -22,6 +24,8 @@ on_both_stores! {
     d04_plans_and_reasons_are_told,
     e07_the_api_answers_while_the_engine_does_not_run,
     c12_changes_are_in_the_audit_log_with_before_and_after,
+    c13_logs_and_artifacts_are_shown,
+    c05_only_one_job_of_a_key_waits_and_owners_do_not_meet,
 }
 
 fn nightly(name: &str) -> Value {
@@ -94,8 +98,12 @@ async fn d03_a_schedule_is_paused_resumed_triggered_and_rescheduled(world: &Worl
     assert_eq!(moved["next_run_at"], json!(at));
     let made_paused =
         json!({ "name": "p", "every": "1h", "enabled": false, "target": { "kind": "task", "name": "t" } });
-    world.post("/schedules", &made_paused).await.expect(201);
+    let make = || world.call("POST", "/schedules").header("Idempotency-Key", "p").json(&made_paused).send();
+    make().await.expect(201);
     assert_eq!(world.get("/schedules/p").await["enabled"], false);
+    world.call("POST", "/schedules/p/resume").send().await.expect(200);
+    make().await.expect(201);
+    assert_eq!(world.get("/schedules/p").await["enabled"], true, "a repeated request pauses nothing");
 }
 
 async fn a15_a_grant_is_made_with_its_schedule_or_not_at_all(world: &World) {
@@ -137,7 +145,7 @@ async fn c12_a_repeated_request_gets_the_same_answer_once(world: &World) {
     let other = send("/jobs", "/jobs", &json!({ "target": { "kind": "task", "name": "other" } })).await;
     assert_eq!(other.refused(422), "idempotency_key_reused");
     // A key of another owner is another key.
-    let eve = world.token("eve", punctual_core::access::Role::Operator).await;
+    let eve = world.token("eve", Role::Operator).await;
     let hers = world.bare("POST", "/jobs").token(&eve).header("Idempotency-Key", "/jobs").json(&task());
     assert_eq!(hers.send().await.expect(201)["owner"], "eve");
     let token = json!({ "name": "ci", "owner": "ci", "role": "viewer" });
@@ -337,4 +345,55 @@ async fn c12_changes_are_in_the_audit_log_with_before_and_after(world: &World) {
     assert_eq!((&rows[1]["before"]["priority"], &rows[1]["after"]["priority"]), (&json!(0), &json!(7)));
     assert_eq!((&rows[0]["before"]["name"], &rows[0]["after"]), (&json!("a"), &Value::Null));
     assert_eq!(world.get("/audit").await["items"].as_array().unwrap().len(), 4, "a job is its own record");
+}
+
+async fn c13_logs_and_artifacts_are_shown(world: &World) {
+    let id = world.post("/jobs", &task()).await.expect(201)["id"].as_str().unwrap().to_owned();
+    let lease = node(world).await;
+    let job_id = claim(world, lease).await[0];
+    let line = |sequence, text: &str| LogLine {
+        sequence,
+        at: Timestamp::UNIX_EPOCH,
+        stream: LogStream::Stdout,
+        text: text.to_owned(),
+    };
+    let lines = vec![line(1, "<img onerror=x>"), line(2, "two"), line(3, "three")];
+    let told = world.store.append_log_if_leased(lease, vec![LogChunk { job_id, lines, progress: None }]).await.unwrap();
+    assert_eq!(told, [true]);
+    world.store.keep_artifact_if_leased(lease, job_id, "out.txt", b"kept".to_vec()).await.unwrap();
+    let first = world.get(&format!("/jobs/{id}/logs?limit=2")).await;
+    assert_eq!((&first["items"][0]["text"], &first["items"][1]["sequence"]), (&json!("<img onerror=x>"), &json!(2)));
+    let cursor = first["next_cursor"].as_str().unwrap();
+    let rest = world.get(&format!("/jobs/{id}/logs?limit=2&cursor={cursor}")).await;
+    assert_eq!((&rest["items"][0]["text"], &rest["next_cursor"]), (&json!("three"), &Value::Null));
+    assert_eq!(world.get(&format!("/jobs/{id}/logs?after=3")).await["items"], json!([]));
+    assert_eq!(world.get(&format!("/jobs/{id}/artifacts")).await["items"][0]["name"], "out.txt");
+    let file = world.call("GET", &format!("/jobs/{id}/artifacts/1")).send().await;
+    assert_eq!((file.status, file.text.as_str()), (200, "kept"));
+    assert_eq!(file.header("content-disposition"), Some("attachment"), "a browser does not show it as a page");
+    for none in ["2", "0", "x", "99999999999"] {
+        let answer = world.call("GET", &format!("/jobs/{id}/artifacts/{none}")).send().await;
+        assert_eq!(answer.refused(404), "not_found", "{none}");
+    }
+}
+
+async fn c05_only_one_job_of_a_key_waits_and_owners_do_not_meet(world: &World) {
+    let eve = world.token("eve", Role::Operator).await;
+    let ada = world.token("ada", Role::Operator).await;
+    let keyed = |input: i32, mode: &str| {
+        let mut job = task();
+        (job["job_key"], job["job_key_mode"], job["input"]) = (json!("user:7"), json!(mode), json!(input));
+        job
+    };
+    let post = |token: &str, body: &Value| world.bare("POST", "/jobs").token(token).json(body).send();
+    let first = post(&ada, &keyed(1, "replace")).await.expect(201);
+    let second = post(&ada, &keyed(2, "replace")).await.expect(201);
+    assert_eq!(world.get(&format!("/jobs/{}", first["id"].as_str().unwrap())).await["state"], "cancelled");
+    let kept = post(&ada, &keyed(3, "unsafe_dedupe")).await.expect(201);
+    assert_eq!((&kept["id"], &kept["input"]), (&second["id"], &json!(2)), "what is there is what is told");
+    let hers = post(&eve, &keyed(4, "replace")).await.expect(201);
+    assert_eq!(world.get("/jobs?state=queued").await["items"].as_array().unwrap().len(), 2);
+    assert_ne!(hers["job_key"], second["job_key"]);
+    let both = world.call("POST", "/jobs").header("Idempotency-Key", "k").json(&keyed(5, "replace")).send().await;
+    assert_eq!(both.refused(422), "invalid");
 }

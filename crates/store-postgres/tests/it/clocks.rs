@@ -6,7 +6,6 @@ use punctual_core::store::Store;
 use punctual_store_postgres::{PostgresOptions, PostgresStore};
 use punctual_testkit::harness::block_on;
 use punctual_testkit::prelude::*;
-use std::time::Duration;
 
 #[test]
 fn d02_without_a_turned_clock_the_databases_own_decides() {
@@ -48,24 +47,5 @@ fn d02_an_id_is_the_same_whether_the_program_or_the_database_makes_it() {
         assert_eq!(punctual_core::id::JobId::at(made_at, bits), id);
         assert_eq!(id.0.get_version_num(), 7);
         assert_eq!(id.0.get_variant(), uuid::Variant::RFC4122);
-    });
-}
-
-#[test]
-fn other_nodes_are_woken_by_a_notification() {
-    block_on(async {
-        let own = Own::with(|options| options.notify = true).await;
-        let options = PostgresOptions { notify: true, clock: Some(own.clock.clone()), ..PostgresOptions::default() };
-        let second = PostgresStore::connect(&own.database.url(), options).await.unwrap();
-        let mut changes = second.changes();
-        // The listener connects beside; whoever comes too early for it would poll.
-        let listening =
-            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN%'";
-        while own.number(listening).await < 2 {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-        let woken = tokio::spawn(async move { changes.next().await });
-        own.store.enqueue_jobs(vec![job()]).await.unwrap();
-        tokio::time::timeout(Duration::from_secs(20), woken).await.expect("it is woken").unwrap();
     });
 }

@@ -1,12 +1,12 @@
 //! Facts that only a mutant had shown to be missing: locks that are passed over or waited for, rules that stand behind
 //! another rule, whose clock it is, and what goes with a partition and what does not.
 
-use crate::harness::{Own, broken, done, fresh_database, node, options, retry_of};
+use crate::harness::{Own, done, fresh_database, node, options};
 use crate::partitions::{HOUR, hourly_partitions, partitions, prune};
 use jiff::{SignedDuration, Timestamp};
 use punctual_core::id::JobId;
 use punctual_core::job::{Artifact, JobState, NewJob, Whereabouts};
-use punctual_core::store::{Changes, Clock, Pruned, Store};
+use punctual_core::store::{Clock, Pruned, Store};
 use punctual_store_postgres::{PostgresOptions, PostgresStore, sql};
 use punctual_testkit::harness::block_on;
 use punctual_testkit::prelude::*;
@@ -320,9 +320,16 @@ fn c03_no_ledger_can_be_emptied_at_a_stroke() {
     block_on(async {
         let own = Own::with(|_| {}).await;
         let client = own.database.connect().await;
-        for ledger in ["jobs", "runs", "slots", "artifacts"] {
-            let refused = client.batch_execute(&format!("TRUNCATE punctual_internal.{ledger}")).await;
-            assert!(refused.is_err(), "{ledger} can be truncated");
+        let parts =
+            "SELECT inhrelid::regclass::text FROM pg_inherits JOIN pg_class ON oid = inhrelid WHERE relkind = 'r'";
+        let parts: Vec<String> = client.query(parts, &[]).await.unwrap().iter().map(|row| row.get(0)).collect();
+        assert!(parts.len() >= 6, "partitions and the default ones: {parts:?}");
+        let whole = ["jobs", "runs", "slots", "artifacts", "artifact_contents", "run_logs", "step_memos"]
+            .map(|ledger| format!("punctual_internal.{ledger}"));
+        for ledger in whole.into_iter().chain(parts) {
+            let refused = client.batch_execute(&format!("TRUNCATE {ledger}")).await.expect_err("it cannot be emptied");
+            let words = refused.as_db_error().expect("the database refuses").message().to_owned();
+            assert!(words.starts_with("punctual: "), "{ledger}: {words}");
         }
     });
 }
@@ -385,40 +392,6 @@ fn a25_a_worker_makes_and_drops_partitions_that_are_not_its_own() {
         prune(&own, own.clock.now() - HOUR * 2).await;
         assert!(partitions(&own, "jobs").await < all, "the old ones are gone");
         assert_eq!(partitions(&own, "jobs").await, partitions(&own, "slots").await);
-    });
-}
-
-async fn woken(changes: &mut Box<dyn Changes>) {
-    tokio::time::timeout(Duration::from_secs(20), changes.next()).await.expect("it is woken");
-}
-
-#[test]
-fn other_nodes_are_told_of_what_fires_and_of_what_an_end_makes_ready() {
-    block_on(async {
-        let own = Own::with(|options| options.notify = true).await;
-        let second = PostgresOptions { notify: true, ..options(own.clock.clone()) };
-        let second = PostgresStore::connect(&own.database.url(), second).await.unwrap();
-        let mut changes = second.changes();
-        let listening =
-            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN%'";
-        while own.number(listening).await < 2 {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-        let lease = own.store.register_node(node("a")).await.unwrap();
-        own.store.create_schedule(minutely("told")).await.unwrap();
-        woken(&mut changes).await;
-        own.clock.advance(mins(1));
-        let fired = own.store.fire_due(None, ALL).await.unwrap().jobs;
-        woken(&mut changes).await;
-        let made = own.store.enqueue_jobs(vec![retried_job(3, SHORTEST_WAIT), serial_job("k"), serial_job("k")]).await;
-        let made = made.unwrap();
-        woken(&mut changes).await;
-        assert_eq!(claim(&own, lease, ALL).await, [fired[0], made[0], made[1]]);
-        let ended = own.store.finish_runs_if_leased(lease, vec![broken(made[0])]).await.unwrap();
-        retry_of(&ended[0]);
-        woken(&mut changes).await;
-        own.store.finish_runs_if_leased(lease, vec![done(made[1])]).await.unwrap();
-        woken(&mut changes).await;
     });
 }
 

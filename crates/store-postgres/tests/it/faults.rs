@@ -123,3 +123,27 @@ fn c12_deadlocks_are_tried_again_and_not_told() {
         assert_eq!(own.number("SELECT count(*) FROM punctual_internal.runs").await, 2);
     });
 }
+
+#[test]
+fn c01_a_commit_waits_for_the_disk_as_the_server_is_told_to() {
+    block_on(async {
+        let own = Own::with(|_| {}).await;
+        let client = own.database.connect().await;
+        // A trigger sees the settings of the session in which the store writes.
+        let watch = "CREATE TABLE public.seen (name text, source text);
+            CREATE FUNCTION public.see() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+              INSERT INTO public.seen SELECT name, source FROM pg_settings
+              WHERE name IN ('synchronous_commit', 'commit_delay', 'default_transaction_deferrable');
+              RETURN NULL; END $$;
+            CREATE TRIGGER see AFTER INSERT ON punctual_internal.jobs EXECUTE FUNCTION public.see();
+            CREATE TRIGGER see AFTER INSERT ON punctual_internal.runs EXECUTE FUNCTION public.see()";
+        client.batch_execute(watch).await.unwrap();
+        let lease = own.store.register_node(node("a")).await.unwrap();
+        let id = own.store.enqueue_jobs(vec![job()]).await.unwrap()[0];
+        own.store.claim_jobs_if_leased(claim_request(lease, 1)).await.unwrap();
+        own.store.finish_runs_if_leased(lease, vec![done(id)]).await.unwrap();
+        assert_eq!(own.number("SELECT count(*) FROM seen").await, 6);
+        let own_way = "SELECT count(*) FROM seen WHERE source IN ('client', 'session', 'user', 'database')";
+        assert_eq!(own.number(own_way).await, 0, "the store changes none of them");
+    });
+}

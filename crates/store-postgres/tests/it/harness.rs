@@ -12,8 +12,11 @@ use punctual_testkit::{Backing, Harness, StoreKind, VirtualClock, World};
 use std::sync::Arc;
 
 /// What the template is made of.
-const SCHEMA: &str =
-    concat!(include_str!("../../migrations/0001_ground.sql"), include_str!("../../migrations/0004_access.sql"));
+const SCHEMA: &str = concat!(
+    include_str!("../../migrations/0001_ground.sql"),
+    include_str!("../../migrations/0004_access.sql"),
+    include_str!("../../migrations/0005_join.sql")
+);
 
 /// Opens databases on the throw-away server.
 pub struct PostgresHarness;
@@ -108,4 +111,52 @@ pub fn retry_of(result: &FinishResult) -> JobId {
         FinishResult::Closed { retry: Some(id) } => *id,
         other => panic!("expected a retry, got {other:?}"),
     }
+}
+
+/// Done when the store, on this thread, has logged some words.
+pub fn until_told(words: &'static str) -> impl Future<Output = ()> {
+    let (tell, mut told) = tokio::sync::watch::channel(false);
+    let guard = tracing::subscriber::set_default(Log { words, tell });
+    async move {
+        told.wait_for(|told| *told).await.expect("the log is there");
+        drop(guard);
+    }
+}
+
+/// A log that waits for words.
+struct Log {
+    words: &'static str,
+    tell: tokio::sync::watch::Sender<bool>,
+}
+
+impl tracing::Subscriber for Log {
+    fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
+        metadata.target().starts_with("punctual")
+    }
+
+    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+        tracing::span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
+
+    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+
+    fn event(&self, event: &tracing::Event<'_>) {
+        struct Words(String);
+        impl tracing::field::Visit for Words {
+            fn record_debug(&mut self, _: &tracing::field::Field, value: &dyn std::fmt::Debug) {
+                self.0.push_str(&format!("{value:?}"));
+            }
+        }
+        let mut words = Words(String::new());
+        event.record(&mut words);
+        if words.0.contains(self.words) {
+            self.tell.send_replace(true);
+        }
+    }
+
+    fn enter(&self, _: &tracing::span::Id) {}
+
+    fn exit(&self, _: &tracing::span::Id) {}
 }

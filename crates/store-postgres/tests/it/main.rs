@@ -2,13 +2,18 @@
 
 mod clocks;
 mod contention;
+mod cuts;
 mod defences;
 mod faults;
 mod harness;
+mod join;
 mod partitions;
 mod plans;
 mod pooler;
 mod schema;
+mod sql_target;
+mod tls;
+mod wake;
 
 use harness::PostgresHarness;
 

@@ -16,10 +16,14 @@ const HOT: &[(&str, usize)] = &[
     ("check_lease_for_claim", 3),
     ("take_running", 3),
     ("give_back", 3),
-    ("close_runs", 12),
+    ("close_runs", 13),
+    ("append_log", 8),
+    ("log_page", 3),
     ("insert_slots", 11),
     ("set_plan", 9),
-    ("make_jobs", 27),
+    ("make_jobs_at_once", 30),
+    ("make_jobs_anytime", 30),
+    ("close_completed", 8),
     ("hold_serial_others", 1),
     ("ready_serial_heads", 1),
     ("lock_serial_keys", 1),
@@ -69,12 +73,14 @@ const HOT: &[(&str, usize)] = &[
 const MAY_SORT: &[&str] = &[
     "claim_jobs",
     "queue_page",
-    "make_jobs",
+    "make_jobs_at_once",
+    "make_jobs_anytime",
     "record_results",
     "take_due_delayed",
     "heartbeat",
     "live_jobs",
     "lock_serial_keys",
+    "append_log",
     "next_due",
     "lock_serial_keys_of_running",
     "schedules_page",
@@ -88,7 +94,7 @@ const MAY_SORT: &[&str] = &[
 ];
 
 /// Tables that are small by nature.
-const SMALL: &[&str] = &["lanes", "queues", "reservations", "leases", "nodes"];
+const SMALL: &[&str] = &["lanes", "queues", "reservations", "leases", "nodes", "waits", "told"];
 
 /// Thirty thousand of everything that grows.
 const FILL: &str = "
@@ -124,6 +130,9 @@ const FILL: &str = "
     INSERT INTO punctual_internal.slots (schedule_id, slot_at, through, count, decided_at, late_ms, schedule_version,
                                          decision, reason)
       SELECT busy, at, at, 1, at, 0, 1, 'skipped', 'paused' FROM n;
+    INSERT INTO punctual_internal.run_logs (job_id, sequence, lines)
+      SELECT id, s, '[]' FROM n CROSS JOIN generate_series(1, 3) AS s;
+    INSERT INTO punctual_internal.run_progress (job_id, told_at, percent, note) SELECT id, at, 1, '' FROM n;
     ANALYZE;
     SET plan_cache_mode = force_generic_plan;
     SET jit = off;

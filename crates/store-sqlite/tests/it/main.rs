@@ -4,6 +4,7 @@ mod file;
 mod harness;
 mod ledger;
 mod plans;
+mod sql_target;
 
 use harness::SqliteHarness;
 

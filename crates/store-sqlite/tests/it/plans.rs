@@ -24,6 +24,7 @@ const HOT: &[&str] = &[
     "schedule_by_name",
     "job_by_id",
     "job_places",
+    "log_page",
     "claim_job",
     "take_running",
     "give_back",

@@ -7,15 +7,19 @@
 
 pub mod access;
 pub mod bad_input;
+pub mod checks;
 pub mod claims;
 pub mod durability;
 pub mod firing;
 pub mod gaps;
 pub mod history;
+pub mod keys;
 pub mod missed;
+pub mod offers;
 pub mod overlap;
 pub mod queue;
 pub mod readings;
+pub mod records;
 pub mod recovery;
 pub mod repair;
 pub mod runs;
@@ -153,6 +157,23 @@ macro_rules! for_each_conformance_case {
                 a06_a_triggered_job_of_a_serial_schedule_waits_its_turn,
                 a06_a_failed_job_of_a_serial_schedule_frees_its_key,
             }
+            checks {
+                c17_a_sound_store_has_no_findings,
+                c17_a_job_that_is_nowhere_is_found_and_named,
+                c17_more_findings_than_asked_for_are_said_to_be_more,
+                c17_a_job_in_two_places_is_found,
+                c17_a_running_job_whose_lease_is_gone_is_found,
+                c17_a_job_that_is_held_for_nothing_is_found,
+                c17_a_missing_retry_is_found,
+                c17_a_schedule_without_its_state_is_found,
+                c17_a_ledger_that_runs_ahead_of_its_schedule_is_found,
+                c17_a_slot_that_fired_a_job_nobody_has_is_found,
+                c17_a_wrong_count_of_living_jobs_is_found,
+                c17_schedules_that_stay_silent_are_found,
+                c17_a_delayed_job_that_nobody_takes_is_found,
+                c17_slots_that_a_wrong_clock_decided_are_found,
+                c17_a_row_without_its_job_is_found,
+            }
             repair {
                 e01_a_null_plan_is_made_from_now_and_does_not_fire,
                 e01_one_null_of_two_is_repaired_too,
@@ -234,6 +255,24 @@ macro_rules! for_each_conformance_case {
                 c04_a_completed_run_is_the_end,
                 c04_a_cancelled_run_is_not_tried_again,
                 c13_a_large_batch_of_ends_is_answered_in_its_order,
+                c04_a_target_can_put_its_retry_off_or_give_up,
+                c04_a_snooze_is_a_skipped_run_that_charges_nothing,
+                c04_a_snooze_ends_with_the_age_of_its_chain_or_with_a_cancel,
+            }
+            records {
+                c13_a_log_keeps_time_stream_and_text_of_every_line,
+                c13_a_log_is_read_page_by_page_from_any_line,
+                c13_a_log_can_be_followed_from_elsewhere_while_its_run_goes_on,
+                c13_a_chunk_that_is_sent_twice_is_kept_once,
+                c13_only_the_holder_of_the_lease_adds_to_a_log,
+                c13_a_log_replaces_what_no_text_column_keeps,
+                c13_progress_is_what_was_told_last,
+                c13_the_database_refuses_to_change_what_runs_leave_behind,
+                c13_what_a_run_left_behind_goes_with_it,
+                c13_an_artifact_can_be_read_by_any_node,
+                c13_an_artifact_that_is_too_large_is_refused,
+                c04_a_step_is_remembered_once_for_its_whole_chain,
+                c04_a_step_is_remembered_by_the_holder_of_the_lease_alone,
             }
             recovery {
                 c09_an_unfinished_run_is_failed_as_node_lost_and_retried,
@@ -281,6 +320,36 @@ macro_rules! for_each_conformance_case {
                 c12_empty_batches_and_limits_of_zero_do_nothing,
                 c12_the_largest_limits_are_survived,
                 d11_a_schedule_that_depends_on_nobody_is_survived,
+            }
+            keys {
+                c18_a_job_keeps_its_key_and_the_mode_of_it,
+                c18_the_latest_call_under_a_key_replaces_what_waits,
+                c18_a_call_again_and_again_runs_once_after_the_last,
+                c18_a_key_may_keep_the_time_that_was_planned,
+                c18_a_key_may_leave_what_is_there,
+                c18_what_runs_is_never_replaced,
+                c18_a_retry_holds_the_key_of_its_chain,
+                c18_a_job_that_takes_the_place_of_another_holds_its_key,
+                a06_replacing_a_job_by_its_key_frees_its_serial_key,
+                c12_a_batch_may_use_a_key_once,
+                c18_of_many_who_use_one_key_at_once_one_job_waits,
+                c18_a_key_is_forgotten_with_its_job,
+                c04_a_chain_is_followed_to_its_last_retry,
+            }
+            offers {
+                e06_a_schedule_nobody_can_run_is_marked_and_waits,
+                e06_other_schedules_go_on_meanwhile,
+                e06_the_mark_goes_when_a_node_offers_the_target_again,
+                e06_a_lost_node_offers_nothing,
+                e06_the_missed_policy_decides_about_the_slots_that_waited,
+                e06_jitter_and_a_chosen_time_survive_the_mark,
+                e06_pausing_editing_and_deleting_a_marked_schedule_go_on_as_usual,
+                e06_a_job_nobody_can_run_does_not_wait_for_ever,
+                e06_a_job_waits_while_its_patience_lasts_and_runs_then,
+                e06_giving_up_frees_the_serial_key,
+                e06_every_kind_of_target_is_compared_by_its_job_type,
+                e06_a_schedule_that_cannot_be_understood_holds_up_nobody,
+                e06_marks_are_made_a_page_at_a_time,
             }
             gaps {
                 a04_a_slot_has_one_decision_whenever_it_is_made,

@@ -25,6 +25,7 @@ pub async fn c02_a_job_keeps_every_field(world: &mut World) {
         priority: i32::MIN,
         run_at: Some(clock_time("10:00:00")),
         serial_key: Some("key:1".to_owned()),
+        job_key: Some(punctual_core::job_key::JobKey::new("jk:1")),
         tags: vec!["b".to_owned(), "a".to_owned()],
         retry: retry(9, secs(3)),
         timeout: punctual_core::job::Timeout::Never,

@@ -1,6 +1,7 @@
 //! Runs: how they end, what follows, what they keep, and that nothing changes them afterwards.
 
 use crate::prelude::*;
+use punctual_core::closing::Again;
 use punctual_core::id::JobId;
 use punctual_core::job::{Artifact, JobState, NewJob};
 use punctual_core::retry::RetryPolicy;
@@ -24,6 +25,7 @@ pub async fn c13_a_run_keeps_everything_that_was_reported(world: &mut World) {
         exit_code: Some(-7),
         output: Some(json(r#"{"z":1.0,"a":12345678901234567890123}"#)),
         log_ref: Some("logs/1".to_owned()),
+        usage: Some(json(r#"{"max_memory_bytes":1.0}"#)),
         ..FinishedRun::completed(id)
     };
     assert_eq!(world.finish(lease, report.clone()).await, FinishResult::Closed { retry: None });
@@ -33,7 +35,7 @@ pub async fn c13_a_run_keeps_everything_that_was_reported(world: &mut World) {
     assert_eq!((run.finished_at, run.outcome), (clock_time("00:00:09"), Outcome::Failed));
     assert_eq!((run.error_code, run.error), (report.error_code, report.error));
     assert_eq!((run.exit_code, run.output, run.log_ref), (report.exit_code, report.output, report.log_ref));
-    assert!(run.is_final);
+    assert_eq!((run.is_final, run.usage), (true, report.usage));
     assert_eq!(world.state(id).await, JobState::Failed);
 }
 
@@ -333,4 +335,63 @@ pub async fn c13_a_large_batch_of_ends_is_answered_in_its_order(world: &mut Worl
     }
     assert_eq!(results.len(), 300);
     assert_eq!(world.count("SELECT COUNT(*) FROM {running}").await, 100);
+}
+
+async fn end_with(world: &World, lease: Lease, id: JobId, again: Again) -> Option<JobId> {
+    let report = FinishedRun { again, ..FinishedRun::failed(id, ErrorCode::TargetError, "it broke") };
+    match world.finish(lease, report).await {
+        FinishResult::Closed { retry } => retry,
+        FinishResult::LostLease => panic!("the lease holds"),
+    }
+}
+
+pub async fn c04_a_target_can_put_its_retry_off_or_give_up(world: &mut World) {
+    let (lease, first) = claimed(world, retried_job(9, secs(10))).await;
+    let second = end_with(world, lease, first, Again::After(secs(60))).await.expect("a retry follows");
+    assert_eq!(world.store().next_due_in().await, Ok(Some(secs(60))), "not before what the target asked for");
+    world.pass(secs(60));
+    world.store().promote_due_jobs(ALL).await.expect("it is promoted");
+    world.claim_one(lease).await;
+    let third = end_with(world, lease, second, Again::After(secs(1))).await.expect("a retry follows");
+    assert_eq!(world.store().next_due_in().await, Ok(Some(secs(10))), "nor before what the policy says");
+    world.pass(secs(10));
+    world.store().promote_due_jobs(ALL).await.expect("it is promoted");
+    world.claim_one(lease).await;
+    assert_eq!(end_with(world, lease, third, Again::Never).await, None);
+    let run = world.closed_run(third).await;
+    assert_eq!((run.outcome, run.error_code, run.is_final), (Outcome::Failed, Some(ErrorCode::TargetError), true));
+}
+
+pub async fn c04_a_snooze_is_a_skipped_run_that_charges_nothing(world: &mut World) {
+    let (lease, first) = claimed(world, retried_job(1, secs(10))).await;
+    let result = world.finish(lease, FinishedRun::snoozed(first, secs(30), "the file is not there yet")).await;
+    let FinishResult::Closed { retry: Some(second) } = result else { panic!("it goes on: {result:?}") };
+    let run = world.closed_run(first).await;
+    assert_eq!((run.outcome, run.error_code, run.is_final), (Outcome::Skipped, None, false));
+    assert_eq!(run.error.as_deref(), Some("the file is not there yet"));
+    let job = world.job(second).await.job;
+    assert_eq!((job.retry_of, job.attempt, job.failures, job.interruptions), (Some(first), 2, 0, 0));
+    assert_eq!((job.spec.trigger, job.spec.trigger_detail.as_deref()), (Trigger::Retry, Some("snooze")));
+    assert_eq!(world.store().next_due_in().await, Ok(Some(secs(30))));
+    world.pass(secs(30));
+    world.store().promote_due_jobs(ALL).await.expect("it is promoted");
+    world.claim_one(lease).await;
+    assert_eq!(world.fail(lease, second).await, None, "the one attempt was still there, and is used up now");
+}
+
+pub async fn c04_a_snooze_ends_with_the_age_of_its_chain_or_with_a_cancel(world: &mut World) {
+    let policy = RetryPolicy { max_age: Some(secs(60)), ..retry(9, secs(10)) };
+    let (lease, first) = claimed(world, NewJob { retry: policy, ..job() }).await;
+    let late = world.finish(lease, FinishedRun::snoozed(first, secs(61), "not yet")).await;
+    assert_eq!(late, FinishResult::Closed { retry: None });
+    let run = world.closed_run(first).await;
+    assert_eq!((run.outcome, run.error_code, run.is_final), (Outcome::Failed, Some(ErrorCode::Timeout), true));
+    assert!(run.error.expect("it says why").contains("not yet"));
+    let second = world.enqueue(job()).await;
+    world.claim_one(lease).await;
+    world.store().cancel_job(second).await.expect("it is asked to stop");
+    let cancelled = world.finish(lease, FinishedRun::snoozed(second, secs(5), "not yet")).await;
+    assert_eq!(cancelled, FinishResult::Closed { retry: None }, "nobody wants it any more");
+    let run = world.closed_run(second).await;
+    assert_eq!((run.outcome, run.error_code), (Outcome::Cancelled, Some(ErrorCode::Cancelled)));
 }

@@ -51,9 +51,26 @@ impl Database {
         format!("{}{}", self.address, self.name)
     }
 
+    /// The server's host and port.
+    pub fn server(&self) -> &str {
+        self.address.rsplit('@').next().unwrap_or_default().trim_end_matches('/')
+    }
+
+    /// The address of the database through somebody who stands before the server.
+    pub fn url_through(&self, address: std::net::SocketAddr) -> String {
+        self.url().replacen(self.server(), &address.to_string(), 1)
+    }
+
     /// What it is called.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// A connection of one's own, if the server can be reached.
+    pub async fn try_connect(&self) -> Option<Client> {
+        let (client, connection) = tokio_postgres::connect(&self.url(), NoTls).await.ok()?;
+        tokio::spawn(connection);
+        Some(client)
     }
 
     /// A connection of one's own.

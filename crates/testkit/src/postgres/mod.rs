@@ -4,11 +4,13 @@
 //! that plain `cargo nextest run` works, where every test is a process of its own. `PUNCTUAL_TEST_POSTGRES` or
 //! `DATABASE_URL` names a server that is there already; its user must be allowed to make databases.
 
+mod authority;
 mod database;
 mod pgbouncer;
 mod prompt;
 mod server;
 
+pub use authority::{Authority, Certificate};
 pub use database::Database;
 pub use pgbouncer::PgBouncer;
 pub use prompt::{PostgresFaults, PostgresPrompt};

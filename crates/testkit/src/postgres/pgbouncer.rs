@@ -20,10 +20,19 @@ pub struct PgBouncer {
 impl PgBouncer {
     /// Starts one with so many connections to the database.
     pub fn start(database: &Database, connections: usize) -> Self {
+        Self::with(database, connections, "")
+    }
+
+    /// The same, set up to drop what clients ask for when they connect, where it would refuse it otherwise.
+    pub fn swallowing_settings(database: &Database, connections: usize) -> Self {
+        Self::with(database, connections, "ignore_startup_parameters = options\n")
+    }
+
+    fn with(database: &Database, connections: usize, more: &str) -> Self {
         let folder = tempfile::Builder::new().prefix("punctual-pgb-").tempdir().expect("a folder can be made");
         let port = TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr()).expect("a port is free").port();
         let config = folder.path().join("pgbouncer.ini");
-        std::fs::write(&config, configuration(database, port, connections)).expect("it can be configured");
+        std::fs::write(&config, configuration(database, port, connections, more)).expect("it can be configured");
         if let Some((uid, gid)) = owner() {
             for path in [folder.path(), config.as_path()] {
                 chown(path, Some(uid), Some(gid)).expect("the folder can be given to the server's user");
@@ -61,13 +70,13 @@ impl Drop for PgBouncer {
     }
 }
 
-fn configuration(database: &Database, port: u16, connections: usize) -> String {
+fn configuration(database: &Database, port: u16, connections: usize, more: &str) -> String {
     let url = database.url();
     let (_, rest) = url.split_once('@').expect("the address has a user");
     let (host, server_port) = rest.split('/').next().and_then(|it| it.split_once(':')).expect("and a host and a port");
     format!(
         "[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\nauth_type = any\n\
-         pool_mode = transaction\ndefault_pool_size = {connections}\nmax_client_conn = 200\n\
+         pool_mode = transaction\ndefault_pool_size = {connections}\nmax_client_conn = 200\n{more}\
          [databases]\n* = host={host} port={server_port} user=postgres\n"
     )
 }

@@ -1,5 +1,6 @@
 //! The server: found, set up in a temporary folder, started once, and stopped when nobody uses it any more.
 
+use super::authority::Certificate;
 use std::fs::{File, OpenOptions};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::{TcpListener, TcpStream};
@@ -29,12 +30,15 @@ const UNTIL_UNUSED: &str = r#"
     rm -rf "$cluster"
 "#;
 
-/// Starts the server, and stops it as soon as the pipe at its input is closed: when the process that holds the other
-/// end is done, in whatever way.
+/// Starts the server, starts it again whenever it is told to, and stops it as soon as the pipe at its input is closed:
+/// when the process that holds the other end is done, in whatever way.
 const UNTIL_THE_PIPE_CLOSES: &str = r#"
     cluster=$2; shift 2
     "$@" </dev/null & server=$!
-    read -r _
+    while read -r _; do
+      wait $server
+      "$@" </dev/null & server=$!
+    done
     kill -QUIT $server; wait $server
     rm -rf "$cluster"
 "#;
@@ -123,12 +127,46 @@ pub struct PrivateServer {
 impl PrivateServer {
     /// Starts one. A durable one writes to the disk before it answers, as a real one does.
     pub fn start(durable: bool) -> Self {
+        Self::start_with(durable, &[])
+    }
+
+    /// Starts one with more in its environment, such as another clock.
+    pub fn start_with(durable: bool, env: &[(String, String)]) -> Self {
         let root = if durable { std::env::temp_dir() } else { fast_folder() };
-        let cluster = Cluster::new(&root, durable);
+        Self::run(Cluster { env: env.to_vec(), ..Cluster::new(&root, durable) })
+    }
+
+    /// Starts one that speaks TLS to whoever wants it.
+    pub fn start_with_tls(certificate: &Certificate) -> Self {
+        let mut cluster = Cluster::new(&fast_folder(), false);
+        certificate.install(&cluster.folder, cluster.programs.owner);
+        let file = |name: &str| cluster.folder.join(name).display().to_string();
+        let (certificate, key) = (file("server.pem"), file("server.key"));
+        cluster.extra =
+            vec!["ssl=on".to_owned(), format!("ssl_cert_file={certificate}"), format!("ssl_key_file={key}")];
+        Self::run(cluster)
+    }
+
+    fn run(cluster: Cluster) -> Self {
         let mut keeper = cluster.spawn(UNTIL_THE_PIPE_CLOSES, Stdio::piped());
         let guard = keeper.stdin.take();
         cluster.wait();
         Self { cluster, guard, keeper }
+    }
+
+    /// Stops the server as a power cut would: no connection is ended in order, and nothing more is written.
+    pub fn stop_immediately(&self) {
+        let mut stop = self.cluster.programs.command("pg_ctl");
+        stop.args(["stop", "-w", "-m", "immediate", "-D"]).arg(self.cluster.folder.join("data"));
+        let done = stop.output().expect("pg_ctl can be run");
+        assert!(done.status.success(), "pg_ctl failed: {}", String::from_utf8_lossy(&done.stderr));
+    }
+
+    /// Starts it again after it was stopped, and waits until it answers.
+    pub fn start_again(&mut self) {
+        let keeper = self.guard.as_mut().expect("the pipe is open until the server is dropped");
+        std::io::Write::write_all(keeper, b"start\n").expect("the keeper listens");
+        self.cluster.wait();
     }
 
     /// The address of a database on it.
@@ -158,7 +196,11 @@ struct Cluster {
     programs: Programs,
     port: u16,
     durable: bool,
+    /// Settings of this server alone.
+    extra: Vec<String>,
     address: String,
+    /// What the server has in its environment besides.
+    env: Vec<(String, String)>,
 }
 
 impl Cluster {
@@ -173,7 +215,8 @@ impl Cluster {
         }
         let port = free_port();
         let address = format!("postgres://postgres@127.0.0.1:{port}/");
-        let cluster = Self { root: root.to_owned(), folder, programs, port, durable, address };
+        let (extra, env) = (Vec::new(), Vec::new());
+        let cluster = Self { root: root.to_owned(), folder, programs, port, durable, extra, address, env };
         cluster.init();
         cluster
     }
@@ -190,9 +233,14 @@ impl Cluster {
         let log = File::create(self.folder.join("server.log")).expect("a log can be made");
         let mut shell = Command::new("sh");
         shell.args(["-c", script, "keeper"]).arg(&self.root).arg(&self.folder);
-        shell.arg(self.programs.prefix_and("postgres").0).args(self.programs.prefix_and("postgres").1);
+        // Behind the change of the user: a library that is preloaded before it would keep files of the wrong one.
+        let (first, rest) = self.programs.prefix_and("postgres", &self.env);
+        shell.arg(first).args(rest);
         shell.arg("-D").arg(self.folder.join("data")).arg("-k").arg(&self.folder).args(["-p", &self.port.to_string()]);
         for setting in SETTINGS.iter().chain(if self.durable { &[] } else { FAST }) {
+            shell.args(["-c", setting]);
+        }
+        for setting in &self.extra {
             shell.args(["-c", setting]);
         }
         shell.stdin(stdin).stdout(log.try_clone().expect("the log can be shared")).stderr(log);
@@ -276,16 +324,22 @@ impl Programs {
 
     /// A command that runs one of the programs as the user who may.
     pub fn command(&self, program: &str) -> Command {
-        let (first, rest) = self.prefix_and(program);
+        let (first, rest) = self.prefix_and(program, &[]);
         let mut command = Command::new(first);
         command.args(rest);
         command
     }
 
-    /// The words of such a command.
-    fn prefix_and(&self, program: &str) -> (String, Vec<String>) {
+    /// The words of such a command, with more in its environment.
+    fn prefix_and(&self, program: &str, env: &[(String, String)]) -> (String, Vec<String>) {
         let program = self.folder.join(program).to_string_lossy().into_owned();
-        as_owner(self.owner, program)
+        if env.is_empty() {
+            return as_owner(self.owner, program);
+        }
+        let (first, mut rest) = as_owner(self.owner, "env".to_owned());
+        rest.extend(env.iter().map(|(name, value)| format!("{name}={value}")));
+        rest.push(program);
+        (first, rest)
     }
 }
 

@@ -5,6 +5,7 @@ use super::ops::QUEUES;
 use crate::model::{self, SECOND, Whereabouts as Modelled};
 use crate::steps::ALL;
 use jiff::SignedDuration;
+use punctual_core::checks::Severity;
 use punctual_core::id::JobId;
 use punctual_core::job::{JobView, Whereabouts};
 use punctual_core::slot::Decision;
@@ -28,6 +29,13 @@ impl Drive {
         let due = self.world.store().next_due_in().await.map_err(|error| error.to_string())?;
         let expected = self.model.next_due().map(|due| SignedDuration::from_micros((due - self.model.now).max(0)));
         agree("how long until anything is due", due, expected)
+    }
+
+    /// After any history doctor finds nothing broken (C17).
+    pub(super) async fn check(&self) -> Agreement {
+        let mut findings = self.world.store().run_checks(3).await.map_err(|error| error.to_string())?;
+        findings.retain(|finding| finding.check.severity() == Severity::Broken);
+        agree("what doctor finds", findings, Vec::new())
     }
 
     async fn compare_schedule(&mut self, index: usize) -> Agreement {

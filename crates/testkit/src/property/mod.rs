@@ -98,7 +98,7 @@ fn play(harness: &dyn Harness, history: &[Op]) -> Result<(), Parted> {
             };
             taken.await.map_err(|difference| Parted { step, difference })?;
         }
-        Ok(())
+        drive.check().await.map_err(|difference| Parted { step: history.len().saturating_sub(1), difference })
     })
 }
 

@@ -1,0 +1,76 @@
+//! What a command job costs beyond starting its process: guard, log, folder and record, against `posix_spawn`.
+
+use crate::figures::median;
+use crate::load::Outcome;
+use punctual_core::job::{JobState, NewJob};
+use punctual_core::store::Store;
+use punctual_core::target::Target;
+use punctual_engine::dispatch::DeskOptions;
+use punctual_engine::node::{self, NodeOptions, Signals};
+use punctual_engine::targets::command::CommandExecutor;
+use punctual_engine::work::Executors;
+use punctual_store_sqlite::{SqliteOptions, SqliteStore};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+const JOBS: usize = 1000;
+const ROUNDS: usize = 3;
+
+/// Runs `true` a thousand times, each way, several times in turn.
+pub fn run() -> Outcome<()> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let (mut bare, mut jobs) = (Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        bare.push(spawn_all()?.as_secs_f64());
+        jobs.push(runtime.block_on(run_all())?.as_secs_f64());
+    }
+    let (bare, jobs) = (median(&bare), median(&jobs));
+    let each = |seconds: f64| seconds * 1e6 / JOBS as f64;
+    println!("true, {JOBS} times, one after the other (median of {ROUNDS}):");
+    println!("  posix_spawn and wait   {:8.0} us each", each(bare));
+    println!("  as a command job       {:8.0} us each, {:.1} times as long", each(jobs), jobs / bare);
+    println!("  overhead of a job      {:8.0} us, {:.0} jobs a minute", each(jobs - bare), 60.0 * JOBS as f64 / jobs);
+    Ok(())
+}
+
+/// The raw limit: the standard library starts a process without a closure by `posix_spawn`.
+fn spawn_all() -> Outcome<Duration> {
+    let begin = Instant::now();
+    for _ in 0..JOBS {
+        let mut child =
+            Command::new("true").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
+        if !child.wait()?.success() {
+            return Err("`true` failed".into());
+        }
+    }
+    Ok(begin.elapsed())
+}
+
+/// The same as jobs of a node with room for one, on a durable store.
+async fn run_all() -> Outcome<Duration> {
+    let folder = tempfile::tempdir()?;
+    let store = Arc::new(SqliteStore::open(&folder.path().join("bench.db"), SqliteOptions::default())?);
+    let made = store.enqueue_jobs(vec![NewJob::new(Target::command(["true"])); JOBS]).await?;
+    let executors = Executors::default().with("command", Arc::new(CommandExecutor::default()));
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let signals = Signals { gently: Box::pin(async { drop(stopped.await) }), now: Box::pin(std::future::pending()) };
+    let usual = NodeOptions::default();
+    let options = NodeOptions { desk: DeskOptions { room: 1, ..usual.desk.clone() }, ..usual };
+    let begin = Instant::now();
+    let node = tokio::spawn(node::run_until(Arc::clone(&store) as Arc<dyn Store>, executors, options, signals, |_| {}));
+    let last = made.last().copied().ok_or("no job was made")?;
+    let mut changes = store.changes();
+    while store.job(last).await?.is_some_and(|view| !view.state().is_terminal()) {
+        changes.next().await;
+    }
+    let took = begin.elapsed();
+    drop(stop);
+    node.await??;
+    for id in made {
+        if store.job(id).await?.is_none_or(|view| view.state() != JobState::Completed) {
+            return Err("a job did not complete".into());
+        }
+    }
+    Ok(took)
+}

@@ -1,0 +1,155 @@
+//! The reference for the PostgreSQL store: the same row moves on the same tables by hand-written SQL, prepared once.
+
+use crate::load::{BATCH, Outcome, SCHEDULES};
+use punctual_core::id::{IdSource, JobId};
+use punctual_testkit::postgres::Database;
+use tokio_postgres::{Client, Statement};
+use uuid::Uuid;
+
+/// A connection, and what the moves need.
+pub struct Raw {
+    client: Client,
+    ids: IdSource,
+    lane_id: i64,
+    lease: Uuid,
+    statements: Statements,
+}
+
+struct Statements {
+    enqueue: Statement,
+    claim: Statement,
+    finish: Statement,
+    due: Statement,
+    fire: Statement,
+}
+
+const TARGET: &str = r#"{"kind":"task","name":"noop"}"#;
+
+const ENQUEUE: &str = "WITH made AS (
+    INSERT INTO punctual_internal.jobs (id, created_at, lane_id, priority, target, input, retry, timeout_us, trigger)
+    SELECT id, now(), $2, 0, target::json, input::json, '{}', 3600000000, 'api'
+    FROM unnest($1::uuid[], $3::text[], $4::text[]) AS j (id, target, input))
+  INSERT INTO punctual_internal.queue (job_id, lane_id, priority, ready, position, created_at, queued_at)
+  SELECT id, $2, 0, true, nextval('punctual_internal.positions') * 1048576, now(), now() FROM unnest($1::uuid[]) AS id";
+
+const CLAIM: &str = "WITH taken AS (
+    DELETE FROM punctual_internal.queue WHERE ctid = ANY (ARRAY(
+      SELECT ctid FROM punctual_internal.queue WHERE lane_id = $1 AND ready
+      ORDER BY priority DESC, position, created_at, job_id LIMIT $2 FOR UPDATE SKIP LOCKED))
+    RETURNING job_id, lane_id, priority, position, created_at, queued_at),
+  started AS (
+    INSERT INTO punctual_internal.running (job_id, node_id, lease_id, claim_id, lane_id, priority, position, created_at,
+                                           queued_at, started_at)
+    SELECT job_id, $3, $3, $3, lane_id, priority, position, created_at, queued_at, now() FROM taken RETURNING job_id)
+  SELECT s.job_id, j.target::text, j.input::text, j.retry::text
+  FROM started AS s CROSS JOIN LATERAL (SELECT * FROM punctual_internal.jobs WHERE id = s.job_id OFFSET 0) AS j";
+
+const FINISH: &str = "WITH taken AS (
+    DELETE FROM punctual_internal.running WHERE job_id = ANY ($1) AND lease_id = $2
+    RETURNING job_id, node_id, started_at)
+  INSERT INTO punctual_internal.runs (job_id, node_id, started_at, finished_at, final, outcome)
+  SELECT job_id, node_id, started_at, now(), true, 'completed' FROM taken";
+
+const DUE: &str = "SELECT t.schedule_id, t.next_slot_at, s.target::text, s.cron, s.timezone
+  FROM punctual_internal.schedule_state AS t JOIN punctual_internal.schedules AS s ON s.id = t.schedule_id
+  WHERE t.enabled AND t.next_run_at IS NOT NULL AND t.next_run_at <= now()
+  ORDER BY t.next_run_at, t.schedule_id LIMIT $1 FOR UPDATE OF t SKIP LOCKED";
+
+const FIRE: &str = "WITH due AS (SELECT * FROM unnest($1::uuid[], $2::timestamptz[], $3::uuid[]) AS d (schedule_id, slot_at, job_id)),
+  slots AS (
+    INSERT INTO punctual_internal.slots (schedule_id, slot_at, through, count, decided_at, late_ms, schedule_version, job_id,
+                                         decision, reason)
+    SELECT schedule_id, slot_at, slot_at, 1, now(), 0, 1, job_id, 'fired', 'on_time' FROM due ON CONFLICT DO NOTHING),
+  jobs AS (
+    INSERT INTO punctual_internal.jobs (id, created_at, lane_id, priority, target, input, retry, timeout_us, trigger,
+                                        schedule_id, slot_at)
+    SELECT job_id, now(), $4, 0, '{\"kind\":\"task\",\"name\":\"noop\"}', '{}', '{}', 3600000000, 'schedule', schedule_id, slot_at
+    FROM due),
+  queued AS (
+    INSERT INTO punctual_internal.queue (job_id, lane_id, priority, ready, position, created_at, queued_at, schedule_id)
+    SELECT job_id, $4, 0, true, nextval('punctual_internal.positions') * 1048576, now(), now(), schedule_id FROM due),
+  live AS (INSERT INTO punctual_internal.schedule_live SELECT schedule_id, job_id FROM due)
+  UPDATE punctual_internal.schedule_state AS t SET next_slot_at = now() + interval '1 minute',
+    next_run_at = now() + interval '1 minute', last_slot_at = due.slot_at, fired_through = due.slot_at,
+    last_job_id = due.job_id, last_enqueued_at = now()
+  FROM due WHERE t.schedule_id = due.schedule_id";
+
+impl Raw {
+    /// A connection to a database that has no lane yet.
+    pub async fn open(database: &Database) -> Outcome<Self> {
+        let client = database.connect().await;
+        client
+            .execute("INSERT INTO punctual_internal.queues (name, created_at) VALUES ('default', now())", &[])
+            .await?;
+        let lane = "INSERT INTO punctual_internal.lanes (queue, job_type) VALUES ('default', 'task:noop') RETURNING id";
+        let lane_id = client.query_one(lane, &[]).await?.get(0);
+        Self::on_lane(client, lane_id).await
+    }
+
+    /// One more connection for the same lane.
+    pub async fn beside(&self, database: &Database) -> Outcome<Self> {
+        Self::on_lane(database.connect().await, self.lane_id).await
+    }
+
+    async fn on_lane(client: Client, lane_id: i64) -> Outcome<Self> {
+        client.batch_execute("SET jit = off").await?;
+        let statements = Statements {
+            enqueue: client.prepare(ENQUEUE).await?,
+            claim: client.prepare(CLAIM).await?,
+            finish: client.prepare(FINISH).await?,
+            due: client.prepare(DUE).await?,
+            fire: client.prepare(FIRE).await?,
+        };
+        let ids = IdSource::from_random(Uuid::new_v4().as_u64_pair().0);
+        Ok(Self { client, ids, lane_id, lease: Uuid::new_v4(), statements })
+    }
+
+    fn new_ids(&mut self, count: usize) -> Vec<Uuid> {
+        let now = jiff::Timestamp::now();
+        (0..count).map(|_| JobId::at(now, self.ids.next_bits()).0).collect()
+    }
+
+    /// One statement for a batch.
+    pub async fn enqueue(&mut self, count: usize) -> Outcome<()> {
+        let ids = self.new_ids(count);
+        // Every job has a target and an input of its own, so they travel for every job here too.
+        let (targets, inputs) = (vec![TARGET; count], vec!["{}"; count]);
+        self.client.execute(&self.statements.enqueue, &[&ids, &self.lane_id, &targets, &inputs]).await?;
+        Ok(())
+    }
+
+    /// Two statements for a batch; says how many there were.
+    pub async fn claim_and_finish(&mut self) -> Outcome<usize> {
+        let limit = i64::try_from(BATCH)?;
+        let rows = self.client.query(&self.statements.claim, &[&self.lane_id, &limit, &self.lease]).await?;
+        let ids: Vec<Uuid> = rows.iter().map(|row| row.get(0)).collect();
+        self.client.execute(&self.statements.finish, &[&ids, &self.lease]).await?;
+        Ok(ids.len())
+    }
+
+    /// Schedules that are due.
+    pub async fn make_due_schedules(&mut self) -> Outcome<()> {
+        let count = i64::try_from(SCHEDULES)?;
+        let make = "WITH made AS (
+              INSERT INTO punctual_internal.schedules (id, name, cron, target, seed, anchor_at, created_at, updated_at)
+              SELECT gen_random_uuid(), 's' || n, '* * * * *', '{\"kind\":\"task\",\"name\":\"noop\"}', 's' || n,
+                     now() - interval '2 minutes', now() - interval '2 minutes', now()
+              FROM generate_series(1, $1::bigint) AS n RETURNING id)
+            INSERT INTO punctual_internal.schedule_state (schedule_id, next_slot_at, next_run_at)
+            SELECT id, date_trunc('minute', now()), date_trunc('minute', now()) FROM made";
+        self.client.execute(make, &[&count]).await?;
+        Ok(())
+    }
+
+    /// Two round trips for a batch; the next slot is a sum, not a search.
+    pub async fn fire(&mut self) -> Outcome<usize> {
+        self.client.batch_execute("BEGIN").await?;
+        let rows = self.client.query(&self.statements.due, &[&i64::try_from(BATCH)?]).await?;
+        let schedules: Vec<Uuid> = rows.iter().map(|row| row.get(0)).collect();
+        let slots: Vec<std::time::SystemTime> = rows.iter().map(|row| row.get(1)).collect();
+        let ids = self.new_ids(rows.len());
+        self.client.execute(&self.statements.fire, &[&schedules, &slots, &ids, &self.lane_id]).await?;
+        self.client.batch_execute("COMMIT").await?;
+        Ok(rows.len())
+    }
+}

@@ -1,0 +1,107 @@
+//! What a node's HTTP and SQL jobs may reach: hosts, named databases and their functions, and secrets.
+
+use punctual_core::invalid::Invalid;
+use punctual_core::name;
+use punctual_core::secret::{Secret, Value};
+use punctual_engine::secrets::{self, SecretRules};
+use punctual_engine::targets::http::guard::{Allowed, Guard};
+use punctual_engine::targets::http::{HttpExecutor, HttpOptions};
+use punctual_engine::work::Executors;
+use punctual_store_postgres::sql_target::{
+    AddressSource, FunctionExecutor, FunctionPattern, SqlConnection, check_address,
+};
+use punctual_store_sqlite::sql_target::{StatementConnection, StatementExecutor};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// The rules of one node. By default its jobs may call public hosts on the usual ports, no database, and may use the
+/// secrets in its environment and files.
+///
+/// ```
+/// use punctual::calls::CallOptions;
+/// use punctual_engine::work::Executors;
+/// let mut options = CallOptions::default();
+/// options.http_allow.push("10.0.0.0/8".parse()?);
+/// assert_eq!(options.executors(Executors::default())?.job_types(), ["http"]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct CallOptions {
+    /// Hosts, addresses and nets that may be called beside public ones.
+    pub http_allow: Vec<Allowed>,
+    /// Ports that may be called; the usual ones when there are none.
+    pub http_ports: Vec<u16>,
+    /// Where this process itself listens; no job may call it.
+    pub own_addresses: Vec<SocketAddr>,
+    /// Databases, by the name that jobs use.
+    pub databases: BTreeMap<String, Database>,
+    /// Patterns of the secrets that jobs may use; all when there are none.
+    pub secret_allow: Vec<String>,
+}
+
+/// A named database.
+#[derive(Debug, Clone)]
+pub enum Database {
+    /// Functions of a PostgreSQL database.
+    Postgres {
+        /// Its address, or where the address is kept.
+        address: Value,
+        /// Which functions may be called.
+        allow: Vec<FunctionPattern>,
+    },
+    /// Statement files for an SQLite database.
+    Sqlite {
+        /// The database's file.
+        file: PathBuf,
+        /// The folder of the statement files.
+        statements: PathBuf,
+    },
+}
+
+impl CallOptions {
+    /// Adds what the rules allow to what a node can run.
+    pub fn executors(&self, executors: Executors) -> Result<Executors, Invalid> {
+        let mut guard = Guard::allowing(self.http_allow.clone()).with_own(self.own_addresses.clone());
+        if !self.http_ports.is_empty() {
+            guard = guard.with_ports(self.http_ports.iter().copied());
+        }
+        let http = HttpExecutor::new(HttpOptions { guard, ..HttpOptions::default() })
+            .map_err(|error| Invalid::new("http", format!("cannot be set up: {error}")))?;
+        let rules = SecretRules::only(self.secret_allow.clone())?;
+        let mut executors = executors.with_secrets(rules).with("http", Arc::new(http));
+        for (name, database) in &self.databases {
+            name::check(name).map_err(|error| Invalid { field: "sql connection".to_owned(), ..error })?;
+            executors = match database {
+                Database::Postgres { address, allow } => {
+                    let mut connection = SqlConnection::new(address_source(name, address)?);
+                    connection.allowed.clone_from(allow);
+                    executors.with(format!("sql:{name}"), Arc::new(FunctionExecutor::new(connection)))
+                }
+                Database::Sqlite { file, statements } => {
+                    let connection = StatementConnection::new(file, statements);
+                    executors.with(format!("sql:{name}"), Arc::new(StatementExecutor::new(connection)))
+                }
+            };
+        }
+        Ok(executors)
+    }
+}
+
+/// Reads a referenced address anew for every call, so that a new password needs no restart.
+fn address_source(name: &str, address: &Value) -> Result<AddressSource, Invalid> {
+    match address {
+        Value::Plain(url) => {
+            let field = format!("sql connection {name}");
+            check_address(url).map_err(|error| Invalid { field, ..error })?;
+            let url = Secret::new(url.as_str());
+            Ok(Arc::new(move || Ok(url.clone())))
+        }
+        Value::Secret(reference) => {
+            reference.source()?;
+            let reference = reference.clone();
+            Ok(Arc::new(move || secrets::read(reference.source()?)))
+        }
+    }
+}
