@@ -64,6 +64,13 @@ const TOOLS: &[Tool] = &[
         install: Install::Apt(&["pgbouncer"]),
     },
     Tool {
+        name: "schemathesis",
+        purpose: "tests the API against its own document",
+        needed_by: &["api"],
+        found_by: &[Probe::Runs(&["target/schemathesis/bin/schemathesis", "--version"])],
+        install: Install::Pip { package: "schemathesis==4.32.5", folder: "target/schemathesis" },
+    },
+    Tool {
         name: "openssl",
         purpose: "makes the certificates of a server, for the tests of TLS",
         needed_by: &["unit"],
@@ -105,6 +112,11 @@ enum Install {
     },
     /// A component of the toolchain.
     Rustup(&'static str),
+    /// A Python package in an environment of its own.
+    Pip {
+        package: &'static str,
+        folder: &'static str,
+    },
 }
 
 pub fn run(args: &Args) -> Result<()> {
@@ -171,6 +183,10 @@ fn install(tool: &Tool, apt: &mut Apt) -> Result<()> {
             cmd::run(cmd::cargo(["install", "--locked", package]).args(*options))?;
         }
         Install::Rustup(component) => cmd::run(&mut cmd::command("rustup", ["component", "add", component]))?,
+        Install::Pip { package, folder } => {
+            cmd::run(&mut cmd::command("python3", ["-m", "venv", folder]))?;
+            cmd::run(&mut cmd::command(&format!("{folder}/bin/pip"), ["install", "--quiet", package]))?;
+        }
     }
     if !is_there(tool.found_by) {
         bail!("its installation succeeded, but it is still not found");
@@ -185,6 +201,7 @@ fn remedy(install: &Install) -> String {
         }
         Install::Cargo { package, .. } => format!("cargo install --locked {package}"),
         Install::Rustup(component) => format!("rustup component add {component}"),
+        Install::Pip { package, folder } => format!("python3 -m venv {folder} && {folder}/bin/pip install {package}"),
     }
 }
 
@@ -199,6 +216,7 @@ fn is_there(probes: &[Probe]) -> bool {
 fn succeeds(words: &[&str]) -> bool {
     Command::new(words[0])
         .args(&words[1..])
+        .current_dir(cmd::root())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .status()

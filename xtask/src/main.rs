@@ -1,5 +1,6 @@
-//! What a developer and CI run: `cargo xtask deps | test | tidy | bench | sim | chaos | mutants`.
+//! What a developer and CI run: `cargo xtask deps | test | tidy | bench | sim | chaos | mutants | api-check | openapi`.
 
+mod api;
 mod bench;
 mod chaos;
 mod cmd;
@@ -38,6 +39,10 @@ enum Task {
     Chaos(chaos::Args),
     /// Check that the suite catches every bug kept in mutants/
     Mutants(mutants::Args),
+    /// Test the API against its own document, with many examples of every call
+    ApiCheck(api::Args),
+    /// Write openapi.json anew from the code
+    Openapi,
 }
 
 fn main() -> ExitCode {
@@ -49,6 +54,8 @@ fn main() -> ExitCode {
         Task::Sim(args) => sim::run(&args),
         Task::Chaos(args) => chaos::run(&args),
         Task::Mutants(args) => mutants::run(&args),
+        Task::ApiCheck(args) => api::run(&args),
+        Task::Openapi => api::write_document(),
     };
     // Without the backtrace that `?` from main would print: these are messages for people.
     done.map_or_else(

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 
 use crate::junit::{self, Counts};
-use crate::{cmd, deps, table, tidy};
+use crate::{api, cmd, deps, table, tidy};
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -22,6 +22,7 @@ const PARTS: &[Part] = &[
     Part { name: "tidy", about: "the repository's rules, formatting, lints", run: tidy_part },
     Part { name: "build", about: "every target of every crate", run: build_part },
     Part { name: "unit", about: "unit, conformance and property tests", run: unit_part },
+    Part { name: "api", about: "the API against its own document", run: |counts| api::check(10, &[], counts) },
     Part { name: "doc", about: "the documentation: its links and its examples", run: doc_part },
 ];
 

@@ -24,7 +24,7 @@ const MIGRATIONS: &[Migration] = &[
         breaking: true,
         sql: include_str!("../migrations/0003_run_records.sql"),
     },
-    Migration { number: 4, name: "access", breaking: true, sql: include_str!("../migrations/0004_access.sql") },
+    Migration { number: 4, name: "access", breaking: false, sql: include_str!("../migrations/0004_access.sql") },
     Migration { number: 5, name: "join", breaking: true, sql: include_str!("../migrations/0005_join.sql") },
 ];
 

@@ -64,6 +64,22 @@ const SEAMS: &[Seam] = &[
             "punctual",
         ],
     },
+    Seam {
+        package: "punctual-server",
+        why: "the server sees the store through core's port, and leaves running work to the engine",
+        never: &[
+            "rusqlite",
+            "libsqlite3-sys",
+            "postgres",
+            "tokio-postgres*",
+            "deadpool*",
+            "sqlx*",
+            "diesel*",
+            "punctual-engine",
+            "punctual-store-*",
+            "punctual",
+        ],
+    },
 ];
 
 /// Test code must never reach a release binary.
@@ -181,6 +197,14 @@ mod tests {
             assert_eq!(all_crossed(&[("punctual-engine", never)]).len(), 1, "{never}");
         }
         assert!(all_crossed(&[("punctual-engine", "punctual-core"), ("punctual-engine", "tokio")]).is_empty());
+    }
+
+    #[test]
+    fn the_server_may_reach_neither_a_driver_nor_a_store_nor_the_engine() {
+        for never in ["rusqlite", "tokio-postgres", "punctual-store-postgres", "punctual-engine"] {
+            assert_eq!(all_crossed(&[("punctual-server", never)]).len(), 1, "{never}");
+        }
+        assert!(all_crossed(&[("punctual-server", "punctual-core"), ("punctual-server", "axum")]).is_empty());
     }
 
     #[test]

@@ -1,0 +1,128 @@
+//! The resources of the API, and how they are put together.
+
+pub(crate) mod cron;
+pub(crate) mod job_shapes;
+pub(crate) mod jobs;
+pub(crate) mod plans;
+pub(crate) mod queues;
+pub(crate) mod schedule_shapes;
+pub(crate) mod schedules;
+pub(crate) mod steering;
+pub(crate) mod system;
+pub(crate) mod templates;
+pub(crate) mod tokens;
+pub(crate) mod words;
+
+use crate::cursor::{self, List};
+use crate::state::AppState;
+use crate::{auth, events, problem};
+use axum::{Router, middleware};
+use serde::{Deserialize, Serialize};
+use std::fmt::Display;
+use utoipa::openapi::OpenApi;
+use utoipa::{IntoParams, ToSchema};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+/// One page of a list.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Page<T> {
+    items: Vec<T>,
+    /// What to send as `cursor` for the next page; null at the end. A page may be short, or empty, and still have one.
+    next_cursor: Option<String>,
+}
+
+impl<T> Page<T> {
+    fn new(items: Vec<T>, list: List, next: Option<&impl Display>) -> Self {
+        Self { items, next_cursor: next.map(|key| cursor::write(list, key)) }
+    }
+
+    /// A page from one row more than it holds.
+    fn of_rows<R>(
+        mut rows: Vec<R>, limit: usize, list: List, key: impl Fn(&R) -> String, shape: impl FnMut(R) -> T,
+    ) -> Self {
+        let next = if rows.len() > limit {
+            rows.truncate(limit);
+            rows.last().map(key)
+        } else {
+            None
+        };
+        Self::new(rows.into_iter().map(shape).collect(), list, next.as_ref())
+    }
+}
+
+/// Where in a list, and how much of it.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct Paging {
+    /// How many, 1 to 500; 50 unless said otherwise.
+    #[param(minimum = 1, maximum = 500)]
+    limit: Option<u32>,
+    /// `next_cursor` of the page before.
+    cursor: Option<String>,
+}
+
+/// What needs a token.
+fn guarded() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new()
+        .routes(routes!(auth::who_am_i, auth::log_out))
+        .routes(routes!(schedules::create, schedules::list))
+        .routes(routes!(schedules::get, schedules::patch, schedules::delete))
+        .routes(routes!(steering::pause))
+        .routes(routes!(steering::resume))
+        .routes(routes!(steering::trigger))
+        .routes(routes!(steering::reschedule))
+        .routes(routes!(plans::runs))
+        .routes(routes!(plans::slots))
+        .routes(routes!(plans::upcoming))
+        .routes(routes!(plans::why))
+        .routes(routes!(cron::preview))
+        .routes(routes!(jobs::create, jobs::list))
+        .routes(routes!(jobs::create_batch))
+        .routes(routes!(jobs::get, jobs::edit))
+        .routes(routes!(jobs::cancel))
+        .routes(routes!(jobs::retry))
+        .routes(routes!(jobs::move_to))
+        .routes(routes!(jobs::logs))
+        .routes(routes!(jobs::artifacts))
+        .routes(routes!(jobs::artifact))
+        .routes(routes!(jobs::list_runs))
+        .routes(routes!(jobs::get_run))
+        .routes(routes!(queues::list))
+        .routes(routes!(queues::get, queues::patch))
+        .routes(routes!(queues::jobs))
+        .routes(routes!(queues::reserve))
+        .routes(routes!(queues::release))
+        .routes(routes!(templates::create, templates::list))
+        .routes(routes!(templates::get))
+        .routes(routes!(tokens::create, tokens::list))
+        .routes(routes!(tokens::revoke))
+        .routes(routes!(system::nodes))
+        .routes(routes!(system::stats))
+        .routes(routes!(system::audit))
+        .routes(routes!(events::stream))
+}
+
+/// What needs none.
+fn open() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new().routes(routes!(auth::log_in))
+}
+
+/// The router of `/api/v1`.
+pub(crate) fn routes(state: &AppState) -> Router {
+    let (open, _) = open().split_for_parts();
+    let (guarded, _) = guarded().split_for_parts();
+    let guarded = guarded
+        .fallback(problem::no_such_path)
+        .method_not_allowed_fallback(problem::no_such_method)
+        .layer(middleware::from_fn_with_state(state.clone(), auth::authenticate));
+    guarded.merge(open).with_state(state.clone())
+}
+
+/// What the code says about itself.
+pub(crate) fn described() -> OpenApi {
+    let (_, mut document) = guarded().split_for_parts();
+    document.merge(open().split_for_parts().1);
+    document
+}

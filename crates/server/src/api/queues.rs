@@ -1,0 +1,252 @@
+//! Queues: what waits and runs, pause, order, reservations. Queues are shared: operators steer all of them.
+
+use super::{Page, Paging};
+use crate::auth::Caller;
+use crate::change::{Action, Ask, Made, Told};
+use crate::cursor::{self, List};
+use crate::extract::{Asked, Named, Sent, page_size};
+use crate::problem::{Answered, Problem};
+use crate::state::AppState;
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use jiff::{SignedDuration, Timestamp};
+use punctual_core::duration::text;
+use punctual_core::id::{JobId, ReservationId};
+use punctual_core::order::Place;
+use punctual_core::readings::{Count, QueueRow};
+use punctual_core::store::{QueuedJob, Reservation};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+/// A queue.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Queue)]
+pub(crate) struct QueueBody {
+    name: String,
+    paused: bool,
+    created_at: Timestamp,
+    /// How many jobs wait, counted up to 10,000.
+    depth: CountBody,
+    /// Since when the one that has waited longest waits, of those that were counted.
+    oldest_queued_at: Option<Timestamp>,
+    running: CountBody,
+    reservation: Option<ReservationBody>,
+}
+
+/// A number that is exact up to 10,000.
+#[derive(Debug, Clone, Copy, Serialize, ToSchema)]
+#[schema(as = Count)]
+pub(crate) struct CountBody {
+    count: u64,
+    /// Whether there are more.
+    more: bool,
+}
+
+impl From<Count> for CountBody {
+    fn from(count: Count) -> Self {
+        Self { count: count.value, more: count.more }
+    }
+}
+
+/// An exclusive hold of a queue.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Reservation)]
+pub(crate) struct ReservationBody {
+    id: Uuid,
+    queue: String,
+    holder: String,
+    reserved_at: Timestamp,
+    expires_at: Timestamp,
+}
+
+impl From<Reservation> for ReservationBody {
+    fn from(held: Reservation) -> Self {
+        let Reservation { id, queue, holder, reserved_at, expires_at } = held;
+        Self { id: id.0, queue, holder, reserved_at, expires_at }
+    }
+}
+
+impl From<QueueRow> for QueueBody {
+    fn from(row: QueueRow) -> Self {
+        Self {
+            name: row.name,
+            paused: row.paused,
+            created_at: row.created_at,
+            depth: row.depth.into(),
+            oldest_queued_at: row.oldest_queued_at,
+            running: row.running.into(),
+            reservation: row.reservation.map(Into::into),
+        }
+    }
+}
+
+/// List queues, in order of name.
+#[utoipa::path(get, path = "/queues", tag = "queues", params(Paging),
+    responses((status = 200, description = "one page", body = Page<QueueBody>)))]
+pub(crate) async fn list(
+    State(state): State<AppState>, Asked(asked): Asked<Paging>,
+) -> Answered<Json<Page<QueueBody>>> {
+    let after: Option<String> = cursor::read(List::Queues, asked.cursor.as_deref())?;
+    let limit = page_size(asked.limit)?;
+    let rows = state.store.queues(after.as_deref(), limit + 1).await?;
+    Ok(Json(Page::of_rows(rows, limit, List::Queues, |row| row.name.clone(), Into::into)))
+}
+
+async fn existing(state: &AppState, name: &str) -> Answered<QueueRow> {
+    state
+        .store
+        .queue(name)
+        .await?
+        .ok_or_else(|| Problem::not_found("queue", name).remedy("list the queues; one is made by its first job"))
+}
+
+/// Look at one queue.
+#[utoipa::path(get, path = "/queues/{name}", tag = "queues", params(("name" = String, Path)),
+    responses((status = 200, description = "the queue", body = QueueBody)))]
+pub(crate) async fn get(State(state): State<AppState>, Named(name): Named) -> Answered<Json<QueueBody>> {
+    Ok(Json(existing(&state, &name).await?.into()))
+}
+
+/// What a queue is to be.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct QueuePatch {
+    /// Whether it hands out nothing.
+    paused: Option<bool>,
+}
+
+/// Pause a queue or let it go on; it is made by its first use, and this is one.
+#[utoipa::path(patch, path = "/queues/{name}", tag = "queues", params(("name" = String, Path)), request_body = QueuePatch,
+    responses((status = 200, description = "the queue as it is now", body = QueueBody)))]
+pub(crate) async fn patch(ask: Ask, Named(name): Named, sent: Sent<QueuePatch>) -> Answered<Json<QueueBody>> {
+    let Some(paused) = sent.value.paused else {
+        return Ok(Json(existing(&ask.state, &name).await?.into()));
+    };
+    let was = ask.state.store.queue(&name).await?.is_some_and(|queue| queue.paused);
+    let action = Action::new(if paused { "queue.pause" } else { "queue.resume" });
+    let action = action.before(&serde_json::json!({ "paused": was }));
+    let (subject, queue) = (format!("queue:{name}"), name.clone());
+    let tell = move |(): &()| Told::new(subject.clone(), &serde_json::json!({ "paused": paused }));
+    ask.change(action, tell, |store| async move { store.set_queue_paused(&queue, paused).await }).await?;
+    Ok(Json(existing(&ask.state, &name).await?.into()))
+}
+
+/// A job in its queue's order.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = QueuedJob)]
+pub(crate) struct QueuedBody {
+    job_id: Uuid,
+    priority: i32,
+    /// Its position within the priority; as text, because it has 64 bits.
+    position: String,
+    created_at: Timestamp,
+    /// Whether it may be claimed.
+    ready: bool,
+    serial_key: Option<String>,
+}
+
+impl From<QueuedJob> for QueuedBody {
+    fn from(job: QueuedJob) -> Self {
+        Self {
+            job_id: job.place.job_id.0,
+            priority: job.place.priority,
+            position: job.place.position.to_string(),
+            created_at: job.place.created_at,
+            ready: job.ready,
+            serial_key: job.serial_key,
+        }
+    }
+}
+
+/// A place as a cursor.
+struct PlaceKey(Place);
+
+impl std::fmt::Display for PlaceKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Place { priority, position, created_at, job_id } = self.0;
+        write!(f, "{priority} {position} {} {job_id}", created_at.as_microsecond())
+    }
+}
+
+impl std::str::FromStr for PlaceKey {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let mut parts = text.split(' ');
+        let mut part = || parts.next().ok_or(());
+        let priority = part()?.parse().map_err(drop)?;
+        let position = part()?.parse().map_err(drop)?;
+        let created_at = Timestamp::from_microsecond(part()?.parse().map_err(drop)?).map_err(drop)?;
+        let job_id: JobId = part()?.parse().map_err(drop)?;
+        Ok(Self(Place { priority, position, created_at, job_id }))
+    }
+}
+
+/// The jobs that wait in a queue, in the order in which they will be handed out. Only an admin sees all of them.
+#[utoipa::path(get, path = "/queues/{name}/jobs", tag = "queues", params(("name" = String, Path), Paging),
+    responses((status = 200, description = "one page", body = Page<QueuedBody>)))]
+pub(crate) async fn jobs(
+    State(state): State<AppState>, caller: Caller, Named(name): Named, Asked(asked): Asked<Paging>,
+) -> Answered<Json<Page<QueuedBody>>> {
+    existing(&state, &name).await?;
+    let after: Option<PlaceKey> = cursor::read(List::Jobs, asked.cursor.as_deref())?;
+    let limit = page_size(asked.limit)?;
+    let mut rows = state.store.queued_jobs(&name, after.map(|key| key.0), limit + 1).await?;
+    let next = (rows.len() > limit).then(|| {
+        rows.truncate(limit);
+        rows.last().map(|row| PlaceKey(row.place))
+    });
+    let mut items = Vec::with_capacity(rows.len());
+    for row in rows {
+        if caller.scope().is_none() || owns(&state, &caller, row.place.job_id).await? {
+            items.push(row.into());
+        }
+    }
+    Ok(Json(Page::new(items, List::Jobs, next.flatten().as_ref())))
+}
+
+async fn owns(state: &AppState, caller: &Caller, id: JobId) -> Answered<bool> {
+    Ok(state.store.job(id).await?.is_some_and(|view| caller.sees(view.job.spec.owner.as_deref())))
+}
+
+/// A hold of a queue that is asked for.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = NewReservation, example = json!({ "expires_in": "5m" }))]
+pub(crate) struct ReserveAsked {
+    /// How long, such as `5m`.
+    #[schema(value_type = String)]
+    #[serde(with = "text")]
+    expires_in: SignedDuration,
+}
+
+/// Take exclusive hold of a queue: it hands out nothing until it is released or the time is over.
+#[utoipa::path(post, path = "/queues/{name}/reservations", tag = "queues", request_body = ReserveAsked,
+    params(("name" = String, Path),
+        ("Idempotency-Key" = Option<String>, Header, description = "Done once for each key; 24 h.")),
+    responses((status = 201, description = "it is held", body = ReservationBody)))]
+pub(crate) async fn reserve(ask: Ask, Named(name): Named, sent: Sent<ReserveAsked>) -> Answered<Made> {
+    let (holder, how_long) = (ask.caller.owner.clone(), sent.value.expires_in);
+    let tell = |held: &Reservation| Told::new(format!("queue:{}", held.queue), &ReservationBody::from(held.clone()));
+    let made = ask.create(sent.fingerprint, Action::new("queue.reserve"), tell, |store| async move {
+        store.reserve_queue(&name, &holder, how_long).await
+    });
+    Ok(made.await?.found_under("/api/v1/reservations"))
+}
+
+/// Release a queue.
+#[utoipa::path(delete, path = "/reservations/{id}", tag = "queues", params(("id" = Uuid, Path)),
+    responses((status = 204, description = "it is released")))]
+pub(crate) async fn release(ask: Ask, Named(id): Named) -> Answered<StatusCode> {
+    let none = || Problem::not_found("reservation", &id);
+    let key: ReservationId = id.parse().map_err(|_| none())?;
+    let held = ask.state.store.reservation_by_id(key).await?.filter(|held| ask.caller.sees(Some(&held.holder)));
+    let held = held.ok_or_else(none)?;
+    let subject = format!("queue:{}", held.queue);
+    let action = Action::new("queue.release").before(&ReservationBody::from(held));
+    let tell = move |(): &()| Told::new(subject.clone(), &());
+    ask.change(action, tell, |store| async move { store.release_reservation(key).await }).await?;
+    Ok(StatusCode::NO_CONTENT)
+}

@@ -1,0 +1,103 @@
+//! Steering a schedule: pause, resume, trigger, reschedule.
+
+use super::job_shapes::JobBody;
+use super::schedule_shapes::ScheduleBody;
+use super::schedules::{shown, tell, visible};
+use crate::change::{Action, Ask, Made, Told};
+use crate::extract::{MaybeSent, Named, Sent};
+use crate::problem::Answered;
+use axum::response::Response;
+use jiff::Timestamp;
+use punctual_core::id::JobId;
+use punctual_core::job::{NewJob, Origin};
+use punctual_core::json::Json;
+use punctual_core::run::Trigger;
+use punctual_core::schedule::Schedule;
+use serde::Deserialize;
+use utoipa::ToSchema;
+
+/// Why a schedule is paused.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct PauseAsked {
+    /// For whoever finds it paused.
+    note: Option<String>,
+}
+
+/// Stop firing a schedule. Pausing twice changes nothing.
+#[utoipa::path(post, path = "/schedules/{key}/pause", tag = "schedules",
+    params(("key" = String, Path, description = "id or name")), request_body = Option<PauseAsked>,
+    responses((status = 200, description = "it is paused", body = ScheduleBody)))]
+pub(crate) async fn pause(ask: Ask, Named(key): Named, sent: MaybeSent<PauseAsked>) -> Answered<Response> {
+    let old = visible(&ask.state, &ask.caller, &key).await?;
+    Ok(shown(&set_enabled(&ask, &old, false, sent.value.note).await?))
+}
+
+/// Go on firing a schedule from now; what passed meanwhile is recorded and does not fire.
+#[utoipa::path(post, path = "/schedules/{key}/resume", tag = "schedules",
+    params(("key" = String, Path, description = "id or name")),
+    responses((status = 200, description = "it fires", body = ScheduleBody)))]
+pub(crate) async fn resume(ask: Ask, Named(key): Named) -> Answered<Response> {
+    let old = visible(&ask.state, &ask.caller, &key).await?;
+    Ok(shown(&set_enabled(&ask, &old, true, None).await?))
+}
+
+/// Pauses or resumes.
+pub(crate) async fn set_enabled(ask: &Ask, old: &Schedule, enabled: bool, note: Option<String>) -> Answered<Schedule> {
+    let name = if enabled { "schedule.resume" } else { "schedule.pause" };
+    let (id, by) = (old.id, Some(ask.caller.owner.clone()));
+    let action = Action::new(name).before(&ScheduleBody::from(old));
+    ask.change(action, tell, |store| async move {
+        if enabled { store.resume_schedule(id).await } else { store.pause_schedule(id, by, note).await }
+    })
+    .await
+}
+
+/// What a job that is made by hand is given.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct TriggerAsked {
+    /// Another input than the schedule's own: any JSON.
+    #[schema(value_type = Option<serde_json::Value>)]
+    input: Option<Json>,
+}
+
+/// Make a job of a schedule now, by hand; its plan does not move.
+#[utoipa::path(post, path = "/schedules/{key}/trigger", tag = "schedules",
+    params(("key" = String, Path, description = "id or name"),
+        ("Idempotency-Key" = Option<String>, Header, description = "Done once for each key; 24 h.")),
+    request_body = Option<TriggerAsked>,
+    responses((status = 201, description = "the job", body = JobBody)))]
+pub(crate) async fn trigger(ask: Ask, Named(key): Named, sent: MaybeSent<TriggerAsked>) -> Answered<Made> {
+    let schedule = visible(&ask.state, &ask.caller, &key).await?;
+    let (id, by, input) = (schedule.id, Some(ask.caller.owner.clone()), sent.value.input);
+    let mut spec = NewJob::of_schedule(&schedule, Trigger::Manual, by.clone(), schedule.definition.serial);
+    if let Some(input) = &input {
+        spec.input = input.clone();
+    }
+    let origin = Origin { schedule_id: Some(id), ..Origin::default() };
+    let tell = move |made: &JobId| Told::new(format!("schedule:{id}"), &JobBody::made(*made, &spec, &origin));
+    let action = Action::new("schedule.trigger");
+    let made =
+        ask.create(sent.fingerprint, action, tell, |store| async move { store.trigger_schedule(id, input, by).await });
+    Ok(made.await?.found_under("/api/v1/jobs"))
+}
+
+/// When a schedule is to fire next.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(example = json!({ "at": "2099-12-01T08:00:00Z" }))]
+pub(crate) struct RescheduleAsked {
+    at: Timestamp,
+}
+
+/// Move the next fire to another time; the slots it jumps over are recorded as skipped.
+#[utoipa::path(post, path = "/schedules/{key}/reschedule", tag = "schedules",
+    params(("key" = String, Path, description = "id or name")), request_body = RescheduleAsked,
+    responses((status = 200, description = "it fires then", body = ScheduleBody)))]
+pub(crate) async fn reschedule(ask: Ask, Named(key): Named, sent: Sent<RescheduleAsked>) -> Answered<Response> {
+    let old = visible(&ask.state, &ask.caller, &key).await?;
+    let (id, at) = (old.id, sent.value.at);
+    let action = Action::new("schedule.reschedule").before(&ScheduleBody::from(&old));
+    Ok(shown(&ask.change(action, tell, |store| async move { store.reschedule(id, at).await }).await?))
+}

@@ -1,0 +1,140 @@
+//! The closed sets and the nested shapes of the API, as the OpenAPI document shows them; `core` reads and writes them.
+
+use punctual_core::access::Role;
+use punctual_core::job::JobState;
+use punctual_core::job_key::JobKeyMode;
+use punctual_core::records::LogStream;
+use punctual_core::run::{ErrorCode, Outcome, Trigger};
+use punctual_core::schedule::{Overlap, Source};
+use punctual_core::slot::{Decision, Reason};
+use serde_json::json;
+use std::borrow::Cow;
+use utoipa::openapi::RefOr;
+use utoipa::openapi::schema::{ObjectBuilder, Schema, SchemaType, Type};
+use utoipa::{PartialSchema, ToSchema};
+
+/// A schema that lists the words of one of `core`'s closed sets.
+macro_rules! word_schemas {
+    ($($schema:ident = $words:ty as $name:literal;)+) => { $(
+        /// The words of a closed set.
+        pub(crate) struct $schema;
+
+        impl PartialSchema for $schema {
+            fn schema() -> RefOr<Schema> {
+                let words = <$words>::ALL.iter().map(|word| json!(word.as_str()));
+                RefOr::T(Schema::Object(
+                    ObjectBuilder::new().schema_type(SchemaType::new(Type::String)).enum_values(Some(words)).build(),
+                ))
+            }
+        }
+
+        impl ToSchema for $schema {
+            fn name() -> Cow<'static, str> {
+                Cow::Borrowed($name)
+            }
+        }
+    )+ };
+}
+
+word_schemas! {
+    StateWord = JobState as "JobState";
+    OutcomeWord = Outcome as "Outcome";
+    ErrorCodeWord = ErrorCode as "ErrorCode";
+    TriggerWord = Trigger as "Trigger";
+    OverlapWord = Overlap as "Overlap";
+    SourceWord = Source as "Source";
+    DecisionWord = Decision as "Decision";
+    ReasonWord = Reason as "Reason";
+    RoleWord = Role as "Role";
+    LogStreamWord = LogStream as "LogStream";
+    JobKeyModeWord = JobKeyMode as "JobKeyMode";
+}
+
+/// A document whose shape the API describes by hand, because `core` reads and writes it.
+macro_rules! document_schemas {
+    ($($schema:ident as $name:literal = $text:tt;)+) => { $(
+        /// A document of `core`.
+        pub(crate) struct $schema;
+
+        impl PartialSchema for $schema {
+            fn schema() -> RefOr<Schema> {
+                serde_json::from_value(json!($text)).unwrap_or_else(|_| RefOr::T(Schema::default()))
+            }
+        }
+
+        impl ToSchema for $schema {
+            fn name() -> Cow<'static, str> {
+                Cow::Borrowed($name)
+            }
+        }
+    )+ };
+}
+
+document_schemas! {
+    TargetDocument as "Target" = {
+        "description": "What a job does.",
+        "oneOf": [
+            { "type": "object", "title": "command", "required": ["kind", "argv"], "additionalProperties": false, "properties": {
+                "kind": { "type": "string", "enum": ["command"] },
+                "argv": { "type": "array", "items": { "type": "string" }, "minItems": 1, "description": "The program and its arguments; with `shell`, a script and its arguments." },
+                "shell": { "type": "boolean", "description": "Whether /bin/sh runs the first of argv as a script." },
+                "env": { "type": "object", "additionalProperties": { "$ref": "#/components/schemas/TextOrSecret" } },
+                "cwd": { "type": ["string", "null"], "description": "The folder it runs in; an empty one when absent." },
+                "input": { "type": "string", "enum": ["stdin", "file", "none"], "description": "How it gets its job's input." },
+                "artifacts": { "type": ["string", "null"], "description": "A folder whose files are kept with the run." },
+                "limits": { "type": "object", "additionalProperties": false, "description": "What it may use.", "properties": {
+                    "cpu": { "type": ["string", "null"], "description": "A duration in whole seconds." },
+                    "memory_bytes": { "type": ["integer", "null"], "minimum": 0 }, "file_bytes": { "type": ["integer", "null"], "minimum": 0 },
+                    "open_files": { "type": ["integer", "null"], "minimum": 0 }, "processes": { "type": ["integer", "null"], "minimum": 0 } } },
+                "user": { "type": ["string", "null"], "description": "Whom it runs as." } } },
+            { "type": "object", "title": "http", "required": ["kind", "url"], "additionalProperties": false, "properties": {
+                "kind": { "type": "string", "enum": ["http"] },
+                "method": { "type": "string" }, "url": { "type": "string" },
+                "headers": { "type": "object", "additionalProperties": { "$ref": "#/components/schemas/TextOrSecret" } },
+                "body": { "description": "A text, or JSON whose texts are templates." },
+                "secrets": { "type": "object", "additionalProperties": { "type": "string" }, "description": "Secrets that the templates may use, by name." },
+                "accept": { "$ref": "#/components/schemas/Statuses" }, "retry_on": { "$ref": "#/components/schemas/Statuses" },
+                "redirects": { "type": "integer", "minimum": 0, "maximum": 10 },
+                "connect_timeout": { "type": ["string", "null"] }, "timeout": { "type": ["string", "null"] } } },
+            { "type": "object", "title": "sql", "required": ["kind", "connection"], "additionalProperties": false, "properties": {
+                "kind": { "type": "string", "enum": ["sql"] }, "connection": { "type": "string" },
+                "function": { "type": ["string", "null"] }, "statement": { "type": ["string", "null"] } } },
+            { "type": "object", "title": "task", "required": ["kind", "name"], "additionalProperties": false, "properties": {
+                "kind": { "type": "string", "enum": ["task"] }, "name": { "type": "string" } } },
+            { "type": "object", "title": "flow", "required": ["kind", "name"], "additionalProperties": false, "properties": {
+                "kind": { "type": "string", "enum": ["flow"] }, "name": { "type": "string" } } },
+            { "type": "object", "title": "graph", "required": ["kind", "id"], "additionalProperties": false, "properties": {
+                "kind": { "type": "string", "enum": ["graph"] }, "id": { "type": "string" } } }
+        ]
+    };
+    TextOrSecret as "TextOrSecret" = {
+        "description": "A text, or a reference to a secret of the node.",
+        "oneOf": [
+            { "type": "string" },
+            { "type": "object", "required": ["secret"], "additionalProperties": false, "properties": { "secret": { "type": "string" } } }
+        ]
+    };
+    StatusesDocument as "Statuses" = {
+        "type": "array", "description": "Statuses: numbers, classes such as 2xx, ranges such as 400-404.",
+        "items": { "oneOf": [{ "type": "integer", "minimum": 100, "maximum": 599 }, { "type": "string" }] }
+    };
+    RetryDocument as "Retry" = {
+        "type": "object", "description": "How a job is tried again.", "additionalProperties": false, "properties": {
+            "max_attempts": { "type": "integer", "minimum": 1, "maximum": 1000, "description": "1 means no retry." },
+            "backoff": { "type": "string", "enum": ["fixed", "exponential"] },
+            "base": { "type": "string", "description": "The first wait, a duration such as 1s." },
+            "max": { "type": "string", "description": "The longest wait, a duration such as 10m." },
+            "max_age": { "type": ["string", "null"], "description": "No retry when the first job is older than this." },
+            "max_interruptions": { "type": "integer", "minimum": 0, "maximum": 1000 } }
+    };
+    MissedDocument as "Missed" = {
+        "description": "What happens to slots that passed while nobody could fire them.",
+        "oneOf": [
+            { "type": "string", "enum": ["skip", "once", "all"] },
+            { "type": "object", "required": ["policy"], "additionalProperties": false, "properties": {
+                "policy": { "type": "string", "enum": ["skip", "once", "all"] },
+                "window": { "type": ["string", "null"], "description": "A duration such as 1h." },
+                "limit": { "type": "integer", "minimum": 1, "maximum": 100000 } } }
+        ]
+    };
+}

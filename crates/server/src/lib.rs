@@ -1,0 +1,77 @@
+//! The HTTP API: resources over the store port, access, events, health, and the documents that describe them.
+//!
+//! [`router`] is a `tower` service: `punctual serve` puts it behind a socket with [`serve`], and the command line calls
+//! the same router in its own process. It sees the store through `core`'s port only, and never waits for the engine:
+//! whatever is asked here is a read or one short transaction.
+
+#![expect(unused_qualifications, reason = "the macro that describes a call repeats the names it is given")]
+
+mod api;
+mod auth;
+mod change;
+mod cursor;
+mod docs;
+mod events;
+mod extract;
+mod guard;
+mod limits;
+mod metrics;
+pub mod openapi;
+mod problem;
+pub mod secret;
+mod settings;
+mod state;
+
+pub use auth::{first_admin_token, login_link};
+pub use settings::{PublicBind, Settings, check_bind};
+pub use state::AppState;
+
+use axum::Router;
+use std::future::Future;
+use std::net::SocketAddr;
+use std::time::Duration;
+use tokio::net::TcpListener;
+
+/// How long requests that are under way are waited for after the server was told to stop.
+const DRAIN: Duration = Duration::from_secs(10);
+
+/// Everything under one service: the API, its documents, health and metrics.
+pub fn router(state: AppState) -> Router {
+    let api = api::routes(&state);
+    let open = Router::new()
+        .merge(docs::routes())
+        .merge(metrics::routes())
+        .fallback(problem::no_such_path)
+        .method_not_allowed_fallback(problem::no_such_method)
+        .with_state(state.clone());
+    guard::around(open.nest("/api/v1", api), state)
+}
+
+/// Serves until told to stop; then takes no more requests, ends the event streams, and lets the rest finish.
+pub async fn serve(
+    listener: TcpListener, state: AppState, shutdown: impl Future<Output = ()> + Send + 'static,
+) -> std::io::Result<()> {
+    let service = router(state.clone()).into_make_service_with_connect_info::<SocketAddr>();
+    let (told, mut stopping) = tokio::sync::watch::channel(false);
+    let drain = {
+        let state = state.clone();
+        async move {
+            shutdown.await;
+            state.begin_drain();
+            told.send_replace(true);
+        }
+    };
+    let serving = axum::serve(listener, service).with_graceful_shutdown(drain);
+    let out_of_patience = async {
+        // An error means that the sender is gone, and with it the server.
+        let _gone = stopping.wait_for(|stopping| *stopping).await.is_err();
+        tokio::time::sleep(DRAIN).await;
+    };
+    tokio::select! {
+        served = serving.into_future() => served,
+        () = out_of_patience => {
+            tracing::warn!("some requests did not finish in time; their connections are closed");
+            Ok(())
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! Problems (RFC 9457): one shape for every refusal, with a stable code, the field and what to do.
+
+use axum::Json;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use punctual_core::invalid::Invalid;
+use punctual_core::store::StoreError;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+/// Why a request was refused (RFC 9457, `application/problem+json`).
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub(crate) struct Problem {
+    /// Where the code is explained.
+    #[serde(rename = "type")]
+    kind: String,
+    /// The status in words.
+    title: String,
+    /// The HTTP status.
+    status: u16,
+    /// What is wrong, as a word that stays the same.
+    code: &'static str,
+    /// What is wrong, in words.
+    detail: String,
+    /// What to do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    remedy: Option<String>,
+    /// Which parts of the request are meant.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    errors: Vec<FieldProblem>,
+    /// The request, for whoever looks into the log.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    request_id: Option<String>,
+    /// After how many seconds trying again may help.
+    #[serde(skip)]
+    retry_after_secs: Option<u64>,
+}
+
+/// What is wrong with one part of a request.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub(crate) struct FieldProblem {
+    /// A JSON pointer into the body, or the name of a parameter.
+    pointer: String,
+    /// What is wrong with it.
+    detail: String,
+}
+
+/// The result of a handler.
+pub(crate) type Answered<T> = Result<T, Problem>;
+
+impl Problem {
+    pub(crate) fn new(status: StatusCode, code: &'static str, detail: impl Into<String>) -> Self {
+        Self {
+            kind: format!("/docs#problem-{code}"),
+            title: status.canonical_reason().unwrap_or("Problem").to_owned(),
+            status: status.as_u16(),
+            code,
+            detail: detail.into(),
+            remedy: None,
+            errors: Vec::new(),
+            request_id: None,
+            retry_after_secs: None,
+        }
+    }
+
+    pub(crate) fn remedy(mut self, remedy: impl Into<String>) -> Self {
+        self.remedy = Some(remedy.into());
+        self
+    }
+
+    /// Names the part of the request that is meant.
+    pub(crate) fn at(mut self, pointer: impl Into<String>) -> Self {
+        self.errors.push(FieldProblem { pointer: pointer.into(), detail: self.detail.clone() });
+        self
+    }
+
+    pub(crate) fn retry_after(mut self, secs: u64) -> Self {
+        self.retry_after_secs = Some(secs);
+        self
+    }
+
+    pub(crate) fn not_found(what: &str, key: &str) -> Self {
+        let key: String = key.chars().take(200).collect();
+        Self::new(StatusCode::NOT_FOUND, "not_found", format!("there is no {what} `{key}`"))
+            .remedy(format!("list the {what}s to see which there are"))
+    }
+
+    pub(crate) fn with_request(mut self, id: Option<&str>) -> Self {
+        self.request_id = id.map(str::to_owned);
+        self
+    }
+}
+
+impl From<Invalid> for Problem {
+    fn from(invalid: Invalid) -> Self {
+        let Invalid { field, problem, remedy } = invalid;
+        let pointer = format!("/{}", field.replace('.', "/"));
+        // Some say in the problem itself what to do.
+        let remedy = remedy.or_else(|| Some(format!("change {field} as it says, and send it again")));
+        let refused = Self::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid", format!("{field}: {problem}"));
+        Self { remedy, errors: vec![FieldProblem { pointer, detail: problem }], ..refused }
+    }
+}
+
+impl From<StoreError> for Problem {
+    fn from(error: StoreError) -> Self {
+        let words = error.to_string();
+        match error {
+            StoreError::Invalid(invalid) => invalid.into(),
+            StoreError::NotFound { what, key } => Self::not_found(what, &key),
+            StoreError::NameTaken { what, name } => {
+                Self::new(StatusCode::CONFLICT, "name_taken", format!("a {what} named `{name}` exists already"))
+                    .remedy("choose another name, or edit that one")
+                    .at("/name")
+            }
+            StoreError::VersionConflict { .. } => Self::new(StatusCode::PRECONDITION_FAILED, "version_conflict", words)
+                .remedy("read it again, and send its ETag in If-Match"),
+            StoreError::WrongState { state, remedy } => {
+                Self::new(StatusCode::CONFLICT, "wrong_state", format!("the job is {state}, so this cannot be done"))
+                    .remedy(remedy)
+            }
+            StoreError::LostLease => Self::new(StatusCode::CONFLICT, "lost_lease", words),
+            StoreError::Reserved { .. } => {
+                Self::new(StatusCode::CONFLICT, "reserved", words).remedy("wait until it is released or expires")
+            }
+            StoreError::Repeated => Self::new(StatusCode::CONFLICT, "repeated", words).remedy("try again"),
+            StoreError::Unavailable(_) => Self::new(StatusCode::SERVICE_UNAVAILABLE, "store_unavailable", words)
+                .remedy("try again in a moment")
+                .retry_after(1),
+            StoreError::Full(_) => Self::new(StatusCode::INSUFFICIENT_STORAGE, "store_full", words)
+                .remedy("free some space; it goes on by itself"),
+            StoreError::SchemaTooNew { .. } | StoreError::Internal(_) => {
+                tracing::error!(error = %words, "the store has a fault");
+                Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "something went wrong inside Punctual")
+                    .remedy("look into the server's log for this request")
+            }
+        }
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let retry_after = self.retry_after_secs;
+        // Kept beside the body, so that the guard can put the request's id into it.
+        let kept = self.clone();
+        let mut response = (status, Json(self)).into_response();
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        if let Some(secs) = retry_after {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from(secs));
+        }
+        if status == StatusCode::UNAUTHORIZED {
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        if kept.request_id.is_none() {
+            response.extensions_mut().insert(kept);
+        }
+        response
+    }
+}
+
+pub(crate) async fn no_such_path() -> Problem {
+    Problem::new(StatusCode::NOT_FOUND, "no_such_path", "nothing is served here")
+        .remedy("see /docs for what there is; the API is under /api/v1")
+}
+
+pub(crate) async fn no_such_method() -> Problem {
+    Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "this cannot be done here")
+        .remedy("the Allow header says what can")
+}

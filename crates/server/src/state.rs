@@ -1,0 +1,56 @@
+//! What all requests share: the store, the settings, the limits, the events and the figures.
+
+use crate::auth::Believed;
+use crate::events::Hub;
+use crate::limits::Limits;
+use crate::metrics::Metrics;
+use crate::settings::Settings;
+use punctual_core::store::Store;
+use std::sync::Arc;
+use tokio::sync::watch;
+
+/// What a server works on. Cheap to clone; all clones are one server.
+#[derive(Clone)]
+pub struct AppState {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) shared: Arc<Shared>,
+}
+
+pub(crate) struct Shared {
+    pub(crate) settings: Settings,
+    pub(crate) limits: Limits,
+    pub(crate) believed: Believed,
+    pub(crate) metrics: Metrics,
+    pub(crate) hub: Hub,
+    draining: watch::Sender<bool>,
+}
+
+impl std::fmt::Debug for AppState {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("AppState").field("settings", &self.shared.settings).finish_non_exhaustive()
+    }
+}
+
+impl AppState {
+    /// A server on a store.
+    pub fn new(store: Arc<dyn Store>, settings: Settings) -> Self {
+        let shared = Shared {
+            limits: Limits::new(&settings),
+            believed: Believed::default(),
+            metrics: Metrics::default(),
+            hub: Hub::new(Arc::clone(&store)),
+            draining: watch::Sender::new(false),
+            settings,
+        };
+        Self { store, shared: Arc::new(shared) }
+    }
+
+    /// Says from now on that this server is not ready, and ends its event streams.
+    pub fn begin_drain(&self) {
+        self.shared.draining.send_replace(true);
+    }
+
+    pub(crate) fn draining(&self) -> watch::Receiver<bool> {
+        self.shared.draining.subscribe()
+    }
+}

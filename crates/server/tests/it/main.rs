@@ -1,0 +1,21 @@
+//! The server over a real socket, on both stores.
+
+mod access;
+mod bad_input;
+mod client;
+mod events;
+mod resources;
+mod world;
+
+/// Runs each test on SQLite and on PostgreSQL.
+macro_rules! on_both_stores {
+    ($($test:ident),+ $(,)?) => {
+        mod sqlite {
+            $( #[test] fn $test() { $crate::world::run(async { super::$test(&$crate::world::World::sqlite().await).await }) } )+
+        }
+        mod postgres {
+            $( #[test] fn $test() { $crate::world::run(async { super::$test(&$crate::world::World::postgres().await).await }) } )+
+        }
+    };
+}
+pub(crate) use on_both_stores;
