@@ -25,7 +25,7 @@ pub fn run() -> Outcome<()> {
         bare.push(spawn_all()?.as_secs_f64());
         jobs.push(runtime.block_on(run_all())?.as_secs_f64());
     }
-    let (bare, jobs) = (median(bare), median(jobs));
+    let (bare, jobs) = (median(&bare), median(&jobs));
     let each = |seconds: f64| seconds * 1e6 / JOBS as f64;
     println!("true, {JOBS} times, one after the other (median of {ROUNDS}):");
     println!("  posix_spawn and wait   {:8.0} us each", each(bare));
@@ -38,7 +38,8 @@ pub fn run() -> Outcome<()> {
 fn spawn_all() -> Outcome<Duration> {
     let begin = Instant::now();
     for _ in 0..JOBS {
-        let mut child = Command::new("true").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
+        let mut child =
+            Command::new("true").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
         if !child.wait()?.success() {
             return Err("`true` failed".into());
         }
@@ -53,8 +54,7 @@ async fn run_all() -> Outcome<Duration> {
     let made = store.enqueue_jobs(vec![NewJob::new(Target::command(["true"])); JOBS]).await?;
     let executors = Executors::default().with("command", Arc::new(CommandExecutor::default()));
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-    let signals =
-        Signals { gently: Box::pin(async { drop(stopped.await) }), now: Box::pin(std::future::pending()) };
+    let signals = Signals { gently: Box::pin(async { drop(stopped.await) }), now: Box::pin(std::future::pending()) };
     let usual = NodeOptions::default();
     let options = NodeOptions { desk: DeskOptions { room: 1, ..usual.desk.clone() }, ..usual };
     let begin = Instant::now();

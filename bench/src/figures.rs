@@ -106,7 +106,8 @@ fn sorted(values: &[f64]) -> Vec<f64> {
     values
 }
 
-fn median(values: &[f64]) -> f64 {
+/// The middle of what was measured.
+pub fn median(values: &[f64]) -> f64 {
     sorted(values).get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 

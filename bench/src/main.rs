@@ -1,5 +1,6 @@
 //! Benchmarks as ratios to a reference measured in the same run.
 
+mod command;
 mod cpu;
 mod cron;
 mod figures;
@@ -13,11 +14,12 @@ mod sqlite;
 
 use std::process::ExitCode;
 
-const USAGE: &str =
-    "usage: punctual-bench cron | sqlite | postgres | growth [RUNS SCHEDULES] | lateness | idle [SCHEDULES]";
+const USAGE: &str = "usage: punctual-bench command | cron | sqlite | postgres | growth [RUNS SCHEDULES] | lateness \
+                     | idle [SCHEDULES]";
 
 fn main() -> ExitCode {
     match std::env::args().nth(1).as_deref() {
+        Some("command") => return told(command::run()),
         Some("cron") => cron::run(),
         Some("sqlite") => return told(sqlite::run()),
         Some("postgres") => return told(postgres::run()),

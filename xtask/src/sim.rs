@@ -58,7 +58,8 @@ pub fn run(args: &Args) -> Result<()> {
 /// How to do the same again, which tests to run, and what to tell them.
 fn plan(args: &Args, seed: u64) -> (String, String, Vec<(&'static str, String)>) {
     if args.model {
-        let settings = vec![("PUNCTUAL_MODEL_SEED", seed.to_string()), ("PUNCTUAL_MODEL_CASES", args.cases.to_string())];
+        let settings =
+            vec![("PUNCTUAL_MODEL_SEED", seed.to_string()), ("PUNCTUAL_MODEL_CASES", args.cases.to_string())];
         let again = format!("cargo xtask sim --model --seed {seed} --cases {}", args.cases);
         return (again, MODEL.to_owned(), settings);
     }

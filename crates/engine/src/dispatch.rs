@@ -209,6 +209,7 @@ impl Desk {
         match reported {
             Ok(results) => {
                 done.closed = results.iter().filter(|result| matches!(result, FinishResult::Closed { .. })).count();
+                // Lost, or ended already: either way the record stands, and there is nothing more to report.
                 done.refused = results.len() - done.closed;
                 let now = self.uptime.now();
                 self.left.extend(reports.iter().map(|report| (report.job_id, now)));

@@ -1,16 +1,20 @@
 //! One node: its lease, its desk, and the loops beside them, from the first heartbeat to a clean leave.
 
 use crate::clock::Uptime;
+use crate::declare::declare_once;
 use crate::dispatch::{Desk, DeskOptions, RunningSet};
-use crate::fire::{self, FireOptions};
+use crate::fire::{self, FireOptions, FirePass, FireWatch};
 use crate::lease::HeldLease;
+use crate::memory::{Fallback, MemoryOptions};
 use crate::offers;
 use crate::reconcile;
 use crate::recover::{Observer, recover_once};
+use crate::retain::{self, Keep};
 use crate::work::Executors;
 use punctual_core::execute::StopReason;
-use punctual_core::id::NodeId;
+use punctual_core::id::ScheduleId;
 use punctual_core::store::{Heartbeat, NewNode, Store, StoreError, StoreResult};
+use punctual_core::upkeep::Declarations;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,6 +47,14 @@ pub struct NodeOptions {
     pub poll: Duration,
     /// How long running jobs may go on after the shutdown has come (C08).
     pub shutdown_grace: Duration,
+    /// What is kept of the history, and how often the rest is forgotten.
+    pub keep: Keep,
+    /// From one look through the history to the next.
+    pub retain: Duration,
+    /// What is remembered of the schedules, in case their table cannot be used.
+    pub memory: MemoryOptions,
+    /// The schedules that the program declares.
+    pub declarations: Declarations,
 }
 
 impl Default for NodeOptions {
@@ -56,6 +68,10 @@ impl Default for NodeOptions {
             reconcile: Duration::from_secs(300),
             poll: Duration::from_millis(500),
             shutdown_grace: Duration::from_secs(30),
+            keep: Keep::default(),
+            retain: Duration::from_secs(600),
+            memory: MemoryOptions::default(),
+            declarations: Declarations::default(),
         }
     }
 }
@@ -70,6 +86,8 @@ pub enum NodeEvent {
         /// Running jobs it waits for.
         running: usize,
     },
+    /// Where it fires schedules from has changed: their table cannot be used, or is back (D08).
+    Fallback(Fallback),
     /// It could not renew its lease in time, or lost it; everything was stopped, and it comes back under a new one.
     Fenced,
     /// It has left.
@@ -102,7 +120,8 @@ pub async fn run_until(
             }
             registered = register(&*store, &executors, &options, uptime) => registered?,
         };
-        let mut life = Life::start(Arc::clone(&store), lease, &executors, &options, uptime);
+        let declared = declare(&*store, &options).await?;
+        let mut life = Life::start(Arc::clone(&store), lease, &executors, &options, declared, uptime);
         on_event(NodeEvent::Ready);
         let end = life.work(&mut signals, &mut on_event).await;
         life.loops.shutdown().await;
@@ -140,11 +159,25 @@ async fn register(
     }
 }
 
+/// Declares the program's schedules, and waits for a store that is out of reach.
+async fn declare(store: &dyn Store, options: &NodeOptions) -> StoreResult<Vec<ScheduleId>> {
+    loop {
+        match declare_once(store, &options.declarations).await {
+            Err(error @ (StoreError::Unavailable(_) | StoreError::Full(_))) => {
+                tracing::warn!("failed to declare schedules: {error}");
+                sleep(SETBACK).await;
+            }
+            result => return result,
+        }
+    }
+}
+
 /// A node under one lease.
 struct Life {
     desk: Desk,
     loops: tokio::task::JoinSet<()>,
     beats: mpsc::Receiver<Beat>,
+    fallbacks: mpsc::UnboundedReceiver<Fallback>,
     changes: Box<dyn punctual_core::store::Changes>,
     options: NodeOptions,
     draining: watch::Sender<bool>,
@@ -166,21 +199,34 @@ enum End {
 
 impl Life {
     fn start(
-        store: Arc<dyn Store>, lease: HeldLease, executors: &Executors, options: &NodeOptions, uptime: Uptime,
+        store: Arc<dyn Store>, lease: HeldLease, executors: &Executors, options: &NodeOptions,
+        declared: Vec<ScheduleId>, uptime: Uptime,
     ) -> Self {
         let running = RunningSet::default();
         let (tell, beats) = mpsc::channel(4);
+        let (say, fallbacks) = mpsc::unbounded_channel();
         let draining = watch::Sender::new(false);
         let mut loops = tokio::task::JoinSet::new();
         loops.spawn(keep_lease(Arc::clone(&store), lease.clone(), running.clone(), options.heartbeat, uptime, tell));
-        loops.spawn(fire_on_time(Arc::clone(&store), lease.lease.node_id, options.sweep, draining.subscribe()));
+        let firing = FireOptions {
+            node: Some(lease.lease.node_id),
+            sweep: options.sweep,
+            memory: options.memory.clone(),
+            declared,
+            ..FireOptions::default()
+        };
+        loops.spawn(fire_on_time(Arc::clone(&store), firing, uptime, Fallbacks(say), draining.subscribe()));
+        let (history, keep, every) = (Arc::clone(&store), options.keep, options.retain);
+        loops.spawn(async move { retain::run(&*history, keep, every).await });
         let (plans, every) = (Arc::clone(&store), options.reconcile);
         loops.spawn(async move { reconcile::run(&*plans, every).await });
         let (needs, every) = (Arc::clone(&store), options.sweep);
         loops.spawn(async move { offers::run(&*needs, every).await });
         loops.spawn(watch_others(Arc::clone(&store), options.clone(), uptime));
-        let desk = Desk::new(Arc::clone(&store), lease.clone(), executors.clone(), options.desk.clone(), uptime, running);
-        Self { desk, loops, beats, changes: store.changes(), options: options.clone(), draining, lease, uptime, store }
+        let desk =
+            Desk::new(Arc::clone(&store), lease.clone(), executors.clone(), options.desk.clone(), uptime, running);
+        let (changes, options) = (store.changes(), options.clone());
+        Self { desk, loops, beats, fallbacks, changes, options, draining, lease, uptime, store }
     }
 
     /// Takes and runs jobs until the shutdown, or until the lease is lost.
@@ -194,6 +240,7 @@ impl Life {
                 beat = self.beats.recv() => if self.hear(beat).await.is_err() {
                     return self.fenced().await;
                 },
+                Some(fallback) = self.fallbacks.recv() => on_event(NodeEvent::Fallback(fallback)),
                 () = self.desk.next_end() => looks = 0,
                 () = self.changes.next() => looks = 0,
                 () = sleep(pause) => looks += 1,
@@ -329,12 +376,26 @@ async fn until_over(lease: &HeldLease, uptime: Uptime) {
     }
 }
 
-async fn fire_on_time(store: Arc<dyn Store>, node: NodeId, sweep: Duration, mut draining: watch::Receiver<bool>) {
-    let options = FireOptions { node: Some(node), sweep, ..FireOptions::default() };
+/// Hands on where the firing loop fires from; its jobs are found by the desk without its help.
+struct Fallbacks(mpsc::UnboundedSender<Fallback>);
+
+impl FireWatch for Fallbacks {
+    fn on_pass(&mut self, _pass: &FirePass) {}
+
+    fn on_fallback(&mut self, fallback: Fallback) {
+        // The node may be on its way out; then there is nobody to tell.
+        let _gone = self.0.send(fallback);
+    }
+}
+
+async fn fire_on_time(
+    store: Arc<dyn Store>, options: FireOptions, uptime: Uptime, mut watch: Fallbacks,
+    mut draining: watch::Receiver<bool>,
+) {
     let ended = async move {
         let _gone = draining.wait_for(|draining| *draining).await;
     };
-    fire::run_until(&*store, &options, |_| {}, ended).await;
+    fire::run_until(&*store, &options, uptime, &mut watch, ended).await;
 }
 
 /// Looks for lost nodes several times in a lease, so that one is noticed soon after its time.

@@ -9,7 +9,7 @@ use punctual_core::execute::Executor;
 use punctual_core::store::{ScheduleKey, Store};
 use punctual_engine::dispatch::DeskOptions;
 use punctual_engine::node::{self, NodeOptions, Signals};
-use punctual_engine::targets::command::CommandExecutor;
+use punctual_engine::targets::command::{CommandExecutor, CommandOptions};
 use punctual_engine::targets::task::Handler;
 use punctual_engine::work::Executors;
 use serde::Serialize;
@@ -96,6 +96,7 @@ impl Punctual {
             store: StoreOptions::default(),
             node: NodeOptions::default(),
             executors: Executors::default(),
+            commands: false,
             on_event: None,
         }
     }
@@ -132,22 +133,23 @@ impl Punctual {
         F: Fn(Context, I) -> W + Send + Sync + 'static,
         W: Future<Output = std::result::Result<O, TaskError>> + Send + 'static,
     {
-        self.offer(name, Arc::new(Handler::new(handler)));
+        self.register(name, Arc::new(Handler::new(handler)));
     }
 
-    /// The same for a handler that computes, or waits without `await`: each of its runs has a thread of its own. Nobody
-    /// can end it from outside, so it looks at [`Context::is_stopped`] from time to time.
+    /// Registers a handler that computes, or waits without `await`: each run has a thread of its own. Nobody can end it
+    /// from outside, so it looks at [`Context::is_stopped`] from time to time.
     ///
     /// ```
     /// # punctual::testing::block_on(async {
-    /// # let test = punctual::testing::TestPunctual::new().await?;
-    /// use punctual::{Context, TaskError};
+    /// use punctual::{Context, testing::TestPunctual};
+    ///
+    /// let test = TestPunctual::new().await?;
     /// test.blocking_task("sum", |ctx: Context, up_to: u64| {
-    ///     Ok::<_, TaskError>((1..=up_to).take_while(|_| ctx.is_stopped().is_none()).sum::<u64>())
+    ///     Ok((0..up_to).take_while(|_| ctx.is_stopped().is_none()).sum::<u64>())
     /// });
-    /// let job = test.enqueue("sum", &4).send().await?;
+    /// let job = test.enqueue("sum", &10).send().await?;
     /// test.run_pending().await?;
-    /// assert_eq!(job.wait::<u64>().await?, 10);
+    /// assert_eq!(job.wait::<u64>().await?, 45);
     /// # Ok::<(), punctual::Error>(())
     /// # }).unwrap();
     /// ```
@@ -157,10 +159,10 @@ impl Punctual {
         O: Serialize + Send + 'static,
         F: Fn(Context, I) -> std::result::Result<O, TaskError> + Send + Sync + 'static,
     {
-        self.offer(name, Arc::new(Handler::blocking(handler)));
+        self.register(name, Arc::new(Handler::blocking(handler)));
     }
 
-    fn offer(&self, name: &str, executor: Arc<dyn Executor>) {
+    fn register(&self, name: &str, executor: Arc<dyn Executor>) {
         let job_type = Target::task(name).job_type();
         let mut executors = self.shared.executors.lock().unwrap_or_else(PoisonError::into_inner);
         *executors = std::mem::take(&mut *executors).with(job_type, executor);
@@ -377,6 +379,7 @@ pub struct Builder {
     pub(crate) store: StoreOptions,
     node: NodeOptions,
     executors: Executors,
+    commands: bool,
     on_event: Option<Box<dyn Fn(&NodeEvent) + Send + Sync>>,
 }
 
@@ -434,8 +437,26 @@ impl Builder {
     /// here, so it is not done unasked.
     #[must_use]
     pub fn run_commands(mut self) -> Self {
-        self.executors = self.executors.with("command", Arc::new(CommandExecutor::default()));
+        self.commands = true;
         self
+    }
+
+    /// Lets the node run HTTP and SQL jobs as well, within these rules.
+    ///
+    /// ```
+    /// # punctual::testing::block_on(async {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let url = format!("sqlite:{}", folder.path().join("app.db").display());
+    /// use punctual::calls::CallOptions;
+    /// let punctual = punctual::Punctual::builder(&url).run_calls(&CallOptions::default())?.open().await?;
+    /// # drop(punctual);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # }).unwrap();
+    /// ```
+    #[cfg(feature = "calls")]
+    pub fn run_calls(mut self, rules: &crate::calls::CallOptions) -> Result<Self> {
+        self.executors = rules.executors(self.executors)?;
+        Ok(self)
     }
 
     /// Is told when the node is ready, draining, fenced, or has left.
@@ -469,8 +490,14 @@ impl Builder {
                 .into());
         }
         let backing = Backing::open(&self.url, self.store).await?;
-        let store = backing.store();
-        let (node, executors, on_event) = (self.node, Mutex::new(self.executors), self.on_event);
+        let (store, node, on_event) = (backing.store(), self.node, self.on_event);
+        let mut executors = self.executors;
+        if self.commands {
+            // A node that is stopped for as long as this has given up its lease, and so must its commands.
+            let options = CommandOptions { silence: node.lease * 2 / 3, ..CommandOptions::default() };
+            executors = executors.with("command", Arc::new(CommandExecutor::new(options)));
+        }
+        let executors = Mutex::new(executors);
         Ok(Punctual { shared: Arc::new(Shared { backing, store, node, executors, on_event }) })
     }
 }

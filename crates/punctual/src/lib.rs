@@ -23,6 +23,7 @@
 //! | --- | --- |
 //! | `sqlite`, `postgres` | the stores; both are on unless the defaults are off |
 //! | `rusqlite`, `tokio-postgres`, `sqlx-postgres` | [`Enqueue::send_in`] a transaction of the program's own |
+//! | `calls` | [`Builder::run_calls`]: a node that runs HTTP and SQL jobs |
 //! | `testing` | [`testing`]: a clock that tests turn by hand |
 //! | `cli` | the binary; a program that embeds Punctual turns the defaults off and does without |
 
@@ -31,6 +32,7 @@ compile_error!("punctual needs a store: turn the feature `sqlite` or `postgres` 
 
 mod address;
 mod app;
+#[cfg(feature = "calls")]
 pub mod calls;
 mod declare;
 mod enqueue;
@@ -51,6 +53,7 @@ pub use schedules::ScheduleBuilder;
 
 pub use jiff::{SignedDuration, Timestamp};
 pub use punctual_core::cron::Dst;
+pub use punctual_core::execute::StopReason;
 pub use punctual_core::id::{JobId, ScheduleId};
 pub use punctual_core::invalid::Invalid;
 pub use punctual_core::job::{Job, JobState, JobView, Run, Whereabouts};

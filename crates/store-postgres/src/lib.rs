@@ -20,6 +20,7 @@ mod making;
 mod migrate;
 mod moves;
 mod offers;
+mod outbox;
 mod params;
 mod pool;
 mod prune;
@@ -35,6 +36,7 @@ pub mod sql_target;
 mod store;
 mod tls;
 mod tx;
+mod upkeep;
 mod wake;
 
 use crate::address::Address;
@@ -135,6 +137,8 @@ pub(crate) struct Shared {
     making_partitions: AtomicBool,
     /// Rings when there may be new work or a new plan.
     changed: watch::Sender<()>,
+    /// Rings when something may be due earlier than before.
+    plans: watch::Sender<()>,
     /// Rings when a run has been closed here.
     ended: watch::Sender<()>,
     listener: OnceLock<AbortHandle>,
@@ -164,6 +168,7 @@ impl PostgresStore {
             partitions_until: AtomicI64::new(i64::MIN),
             making_partitions: AtomicBool::new(false),
             changed: watch::Sender::new(()),
+            plans: watch::Sender::new(()),
             ended: watch::Sender::new(()),
             listener: OnceLock::new(),
             itself: itself.clone(),
@@ -214,6 +219,17 @@ impl Shared {
     /// Wakes whoever waits in this process.
     pub(crate) fn ring(&self) {
         self.changed.send_replace(());
+    }
+
+    /// Wakes whoever fires in this process.
+    pub(crate) fn ring_plans(&self) {
+        self.plans.send_replace(());
+    }
+
+    /// Wakes both.
+    pub(crate) fn ring_all(&self) {
+        self.ring();
+        self.ring_plans();
     }
 
     /// Makes partitions before they are needed. What comes too late is caught by the DEFAULT partitions.

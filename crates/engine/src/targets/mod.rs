@@ -1,5 +1,6 @@
 //! What jobs do for real, one file for each kind of target.
 
 pub mod command;
+#[cfg(feature = "http")]
 pub mod http;
 pub mod task;

@@ -5,8 +5,10 @@ mod desk;
 mod faulty;
 mod fire;
 mod http;
+mod memory;
 mod node;
 mod offers;
+mod retain;
 mod strays;
 mod task;
 

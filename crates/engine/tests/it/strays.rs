@@ -40,7 +40,14 @@ impl World {
         let options = DeskOptions { room: 4, prefetch: 0, queues: Vec::new(), grace: Duration::ZERO };
         let uptime = Uptime::start();
         let store = Arc::clone(&faulty) as Arc<dyn Store>;
-        let desk = Desk::new(store, HeldLease::new(lease, LONG, Duration::ZERO), executors, options, uptime, RunningSet::default());
+        let desk = Desk::new(
+            store,
+            HeldLease::new(lease, LONG, Duration::ZERO),
+            executors,
+            options,
+            uptime,
+            RunningSet::default(),
+        );
         Self { real, faulty, lease, desk, uptime, _folder: folder }
     }
 

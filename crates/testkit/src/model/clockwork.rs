@@ -165,13 +165,15 @@ mod tests {
         static FIXED: LocalTimes = local("15,45 1,2 * * *", 1, 2, &[15, 45], false);
         static WILD: LocalTimes = local("*/30 1-2 * * *", 1, 2, &[0, 30], true);
         let utc = |text: &str| text.parse::<Timestamp>().unwrap().as_microsecond();
-        let between = |times: &'static LocalTimes, from: &str, to: &str| Beat::Local(times).between(0, utc(from), utc(to));
+        let between =
+            |times: &'static LocalTimes, from: &str, to: &str| Beat::Local(times).between(0, utc(from), utc(to));
         let spring = |times| between(times, "2025-03-09T00:00:00Z", "2025-03-09T23:00:00Z");
         let autumn = |times| between(times, "2025-11-02T00:00:00Z", "2025-11-02T23:00:00Z");
         let at = |texts: &[&str]| texts.iter().map(|text| utc(text)).collect::<Vec<_>>();
         assert_eq!(spring(&FIXED), at(&["2025-03-09T06:15:00Z", "2025-03-09T06:45:00Z", "2025-03-09T07:00:00Z"]));
         assert_eq!(spring(&WILD), at(&["2025-03-09T06:00:00Z", "2025-03-09T06:30:00Z"]));
-        let first_pass = ["2025-11-02T05:15:00Z", "2025-11-02T05:45:00Z", "2025-11-02T07:15:00Z", "2025-11-02T07:45:00Z"];
+        let first_pass =
+            ["2025-11-02T05:15:00Z", "2025-11-02T05:45:00Z", "2025-11-02T07:15:00Z", "2025-11-02T07:45:00Z"];
         assert_eq!(autumn(&FIXED), at(&first_pass));
         assert_eq!(autumn(&WILD).len(), 6);
     }

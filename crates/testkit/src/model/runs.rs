@@ -111,8 +111,7 @@ impl Model {
         for node in nodes {
             self.nodes[*node].leased = false;
         }
-        let lost =
-            |job: &Job| matches!(&job.place, Whereabouts::Running(running) if !self.nodes[running.node].leased);
+        let lost = |job: &Job| matches!(&job.place, Whereabouts::Running(running) if !self.nodes[running.node].leased);
         let mut closed: Vec<usize> = (0..self.jobs.len()).filter(|job| lost(&self.jobs[*job])).collect();
         closed.sort_by_key(|job| order.iter().position(|other| other == job));
         let mut retries = Vec::new();
@@ -124,7 +123,8 @@ impl Model {
 
     /// When anything is due next: a schedule or a delayed job.
     pub fn next_due(&self) -> Option<Micros> {
-        let schedules = self.schedules.iter().filter(|s| !s.deleted && s.paused_at.is_none()).filter_map(|s| s.next_due);
+        let schedules =
+            self.schedules.iter().filter(|s| !s.deleted && s.paused_at.is_none()).filter_map(|s| s.next_due);
         let delayed = self.jobs.iter().filter_map(|job| match job.place {
             Whereabouts::Delayed(run_at) => Some(run_at),
             _ => None,

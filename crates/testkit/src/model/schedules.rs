@@ -147,7 +147,8 @@ impl Schedule {
 
     fn sort_out(&self, mut due: Vec<Micros>, now: Micros) -> Sorted {
         let latest = due.pop().expect("the first one is due");
-        let in_window = |slot: Micros, window: Option<i64>| window.is_none_or(|w| now - self.due_of(slot) <= w * SECOND);
+        let in_window =
+            |slot: Micros, window: Option<i64>| window.is_none_or(|w| now - self.due_of(slot) <= w * SECOND);
         match self.definition.missed {
             MissedRule::Skip(_) | MissedRule::Once(_) if !in_window(latest, self.definition.missed.window()) => {
                 due.push(latest);
@@ -212,9 +213,8 @@ impl Model {
         let old = &self.schedules[index];
         let mut edited = old.clone();
         let keeps_phase = old.definition.beat == definition.beat;
-        let same_times = keeps_phase
-            && old.definition.ends_at == definition.ends_at
-            && old.definition.jitter == definition.jitter;
+        let same_times =
+            keeps_phase && old.definition.ends_at == definition.ends_at && old.definition.jitter == definition.jitter;
         let overdue: Vec<Micros> = match old.next {
             Some(next) if !same_times && next <= now => old.passed_until(now),
             _ => Vec::new(),
@@ -266,7 +266,9 @@ impl Model {
     pub fn reschedule(&mut self, index: usize, at: Micros) -> bool {
         let now = self.now;
         let schedule = &mut self.schedules[index];
-        let decided = Some(at) <= schedule.passed_through || schedule.ledger.contains_key(&at);
+        let of_the_rhythm = schedule.next_after(at - 1) == Some(at);
+        let in_a_range = schedule.ledger.values().any(|row| of_the_rhythm && row.slot <= at && at <= row.through);
+        let decided = Some(at) <= schedule.passed_through || schedule.ledger.contains_key(&at) || in_a_range;
         if schedule.paused_at.is_some() || at <= now || at < schedule.created_at || decided {
             return false;
         }
@@ -299,7 +301,8 @@ impl Model {
 
     /// The schedules that are due.
     pub fn due_schedules(&self) -> Vec<usize> {
-        let is_due = |s: &Schedule| !s.deleted && s.paused_at.is_none() && s.next_due.is_some_and(|due| due <= self.now);
+        let is_due =
+            |s: &Schedule| !s.deleted && s.paused_at.is_none() && s.next_due.is_some_and(|due| due <= self.now);
         (0..self.schedules.len()).filter(|index| is_due(&self.schedules[*index])).collect()
     }
 

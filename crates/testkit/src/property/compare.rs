@@ -170,7 +170,7 @@ impl Drive {
     /// Forgets old history. What must go and what must stay is compared; in between the store is free.
     pub(crate) async fn prune(&mut self, seconds: i64) -> Agreement {
         let horizon = self.model.now - seconds * SECOND;
-        let retention = Retention { runs_before: at(horizon), slots_before: at(horizon), limit: ALL };
+        let retention = Retention::before(at(horizon), ALL);
         // A chain may go one job at a time.
         for _ in 0..8 {
             self.world.store().prune_history(retention).await.map_err(|error| error.to_string())?;

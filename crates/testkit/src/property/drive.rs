@@ -11,7 +11,7 @@ use punctual_core::order::Move;
 use punctual_core::run::{ErrorCode, Outcome};
 use punctual_core::schedule::{Dependency, Missed, Overlap, Schedule, ScheduleDefinition};
 use punctual_core::store::{
-    Cancelled, Clock, Fired, FinishResult, FinishedRun, Lease, LostNode, NewNode, Recovered, StoreResult,
+    Cancelled, Clock, FinishResult, FinishedRun, Fired, Lease, LostNode, NewNode, Recovered, StoreResult,
 };
 use punctual_core::target::Target;
 use punctual_core::timing::TimingSpec;

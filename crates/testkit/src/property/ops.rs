@@ -168,7 +168,9 @@ fn draft() -> impl Strategy<Value = Draft> {
             let ends_at = ends_at.filter(|_| !matches!(beat, Beat::At(_)));
             let depends_on = other.map(|(pick, within)| (usize::from(pick), within));
             let job = Spec { key: None, ..job };
-            Draft { definition: Definition { beat, ends_at, missed, overlap, max_alive, serial, depends_on, jitter, job } }
+            Draft {
+                definition: Definition { beat, ends_at, missed, overlap, max_alive, serial, depends_on, jitter, job },
+            }
         },
     )
 }

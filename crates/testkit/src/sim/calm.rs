@@ -44,9 +44,12 @@ impl Sim<'_> {
     /// What is due is decided soon, as long as somebody is there.
     fn nothing_is_overdue(&self, within: Ms) -> Agreement {
         let (now, schedules) = (self.drive.model.now, &self.drive.model.schedules);
-        let overdue = self.drive.model.due_schedules().into_iter().find(|index| {
-            schedules[*index].next_due.is_some_and(|due| due < now - within * 1000)
-        });
+        let overdue = self
+            .drive
+            .model
+            .due_schedules()
+            .into_iter()
+            .find(|index| schedules[*index].next_due.is_some_and(|due| due < now - within * 1000));
         overdue.map_or(Ok(()), |index| Err(format!("schedule {index} is overdue although nothing is wrong")))
     }
 

@@ -62,7 +62,8 @@ pub fn clock(at: Ms) -> String {
 /// What a verb did, in words without ids, and whether it did anything at all.
 pub fn told(drive: &Drive, verb: &str, said: &Said, history: &mut History) -> (String, bool) {
     let jobs = |ids: &[punctual_core::id::JobId]| {
-        let numbers: Vec<_> = ids.iter().map(|id| drive.number_of(*id)).map(|number| number.unwrap_or(usize::MAX)).collect();
+        let numbers: Vec<_> =
+            ids.iter().map(|id| drive.number_of(*id)).map(|number| number.unwrap_or(usize::MAX)).collect();
         format!("{numbers:?}")
     };
     let (what, plain) = match said {
@@ -102,7 +103,9 @@ pub fn told(drive: &Drive, verb: &str, said: &Said, history: &mut History) -> (S
             (done.replanned.to_string(), done.replanned == 0)
         }
         Said::Leave(_, result) => (outcome(result), false),
-        Said::Beat(_, result) => (result.as_ref().map_or_else(|e| e.to_string(), |b| b.counter.to_string()), result.is_ok()),
+        Said::Beat(_, result) => {
+            (result.as_ref().map_or_else(|e| e.to_string(), |b| b.counter.to_string()), result.is_ok())
+        }
         Said::NextDue(Ok(due)) => (format!("{due:?}"), true),
         Said::Other | Said::Offers(Ok(_)) => (String::new(), true),
         said => (refusal(said), false),

@@ -30,7 +30,9 @@ impl Executions {
     }
 
     /// Judges what a job was seen doing on a node that has a lease.
-    pub fn judge(&mut self, drive: &Drive, body: &Body, lease: Option<usize>, length: Duration, seen: &Seen) -> Agreement {
+    pub fn judge(
+        &mut self, drive: &Drive, body: &Body, lease: Option<usize>, length: Duration, seen: &Seen,
+    ) -> Agreement {
         let job = drive.number_of(seen.job).ok_or("an unknown job was seen")?;
         let renewed_at = body.renewed_at.ok_or("a job was seen on a node that never had a lease")?;
         let unsure_for = seen.at.duration_since(renewed_at);
@@ -43,7 +45,9 @@ impl Executions {
                     return Err(format!("job {job} was executed twice"));
                 }
                 if unsure_for >= may && !excused {
-                    return Err(format!("job {job} was started {unsure_for:?} after the last renewal, which is too late"));
+                    return Err(format!(
+                        "job {job} was started {unsure_for:?} after the last renewal, which is too late"
+                    ));
                 }
                 let held = matches!((&drive.model.jobs[job].place, lease), (Whereabouts::Running(run), Some(lease)) if run.node == lease);
                 if !held && !excused {

@@ -6,7 +6,9 @@ use super::work::{Seen, Witness, Worker};
 use crate::steps::WORK;
 use punctual_core::store::Store;
 use punctual_engine::dispatch::DeskOptions;
+use punctual_engine::memory::MemoryOptions;
 use punctual_engine::node::{self, NodeEvent, NodeOptions, Signals};
+use punctual_engine::retain::Keep;
 use punctual_engine::work::Executors;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
@@ -182,8 +184,16 @@ fn options(scenario: &Scenario, setup: &Setup) -> NodeOptions {
         reconcile: Duration::from_secs(3 * 3600),
         poll: Duration::from_secs(1200),
         shutdown_grace: Duration::from_secs(900),
+        // The record is what the simulation is judged by, and only the ledger's own way of firing is simulated.
+        keep: Keep::FOREVER,
+        retain: AGE,
+        memory: MemoryOptions { limit: 0, refresh: AGE, patience: AGE, ..MemoryOptions::default() },
+        ..NodeOptions::default()
     }
 }
+
+/// Longer than any simulation.
+const AGE: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 
 /// The longest sleep of a simulated node's firing loop.
 pub const SWEEP: Duration = Duration::from_secs(1800);

@@ -7,8 +7,7 @@ use punctual_core::id::JobId;
 use punctual_core::offers::OffersSettled;
 use punctual_core::run::Outcome;
 use punctual_core::store::{
-    ClaimRequest, ClaimedJob, FinishResult, FinishedRun, Heartbeat, Lease, LostNode, Recovered, StoreError,
-    StoreResult,
+    ClaimRequest, ClaimedJob, FinishResult, FinishedRun, Heartbeat, Lease, LostNode, Recovered, StoreError, StoreResult,
 };
 
 impl Drive {
@@ -29,9 +28,7 @@ impl Drive {
             }
             Said::Fire(result) => self.compare_fired(answered(result)?).await,
             Said::Promote(result) => agree("promoted", answered(result)?, self.model.promote()),
-            Said::Reconcile(result) => {
-                agree("impossible plans", answered(result)?.replanned, self.model.reconcile())
-            }
+            Said::Reconcile(result) => agree("impossible plans", answered(result)?.replanned, self.model.reconcile()),
             // Every node offers what every schedule needs.
             Said::Offers(result) => agree("marked schedules", answered(result)?, OffersSettled::default()),
             Said::Other => Ok(()),
@@ -72,7 +69,8 @@ impl Drive {
         let beat = answered(result)?;
         self.model.nodes[node].counter += 1;
         agree("the counter", beat.counter, self.model.nodes[node].counter)?;
-        let cancelled = |job: &usize| matches!(&self.model.jobs[*job].place, Whereabouts::Running(run) if run.cancel.is_some());
+        let cancelled =
+            |job: &usize| matches!(&self.model.jobs[*job].place, Whereabouts::Running(run) if run.cancel.is_some());
         let running = self.running_of(node);
         let to_stop = running.iter().copied().filter(cancelled).collect();
         agree("what runs", sorted(beat.running), self.ids(running))?;
@@ -115,8 +113,7 @@ impl Drive {
         for (run, answer) in runs.iter().zip(answers) {
             let job = self.number_of(run.job_id).ok_or("an unknown job was finished")?;
             let node = self.node_of(lease).ok_or("an unknown lease")?;
-            let mine =
-                matches!(&self.model.jobs[job].place, Whereabouts::Running(running) if running.node == node);
+            let mine = matches!(&self.model.jobs[job].place, Whereabouts::Running(running) if running.node == node);
             if !mine {
                 agree(&format!("a late end of job {job}"), answer, FinishResult::LostLease)?;
                 continue;
@@ -132,7 +129,9 @@ impl Drive {
                 (FinishResult::Closed { retry: Some(id) }, Some(_)) => self.jobs.push(id),
                 (FinishResult::Closed { retry: None }, None) => {}
                 (answer, expected) => {
-                    return Err(format!("the end of job {job}: the model's retry is {expected:?}, the store says {answer:?}"));
+                    return Err(format!(
+                        "the end of job {job}: the model's retry is {expected:?}, the store says {answer:?}"
+                    ));
                 }
             }
         }
@@ -151,7 +150,8 @@ impl Drive {
 
     fn judge_recover(&mut self, lost: &[LostNode], result: StoreResult<Recovered>) -> Agreement {
         let recovered = answered(result)?;
-        let still = |lost: &LostNode| self.holder(lost.lease).filter(|node| self.model.nodes[*node].counter == lost.counter);
+        let still =
+            |lost: &LostNode| self.holder(lost.lease).filter(|node| self.model.nodes[*node].counter == lost.counter);
         let nodes: Vec<usize> = lost.iter().filter_map(still).collect();
         agree("nodes declared lost", recovered.nodes, nodes.len())?;
         agree("left-over rows", recovered.leftovers, 0)?;

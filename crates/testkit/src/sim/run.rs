@@ -164,9 +164,15 @@ impl<'a> Sim<'a> {
 
     /// The node that has come least far and not as far as an instant.
     fn furthest_behind(&self, next: Ms) -> Option<usize> {
-        let awake = |seat: &&(usize, &Seat)| seat.1.body.as_ref().is_some_and(|body| body.frozen_until.is_none() && body.now < next);
+        let awake = |seat: &&(usize, &Seat)| {
+            seat.1.body.as_ref().is_some_and(|body| body.frozen_until.is_none() && body.now < next)
+        };
         let seats: Vec<_> = self.seats.iter().enumerate().collect();
-        seats.iter().filter(awake).min_by_key(|(_, seat)| seat.body.as_ref().map(|body| body.now)).map(|(node, _)| *node)
+        seats
+            .iter()
+            .filter(awake)
+            .min_by_key(|(_, seat)| seat.body.as_ref().map(|body| body.now))
+            .map(|(node, _)| *node)
     }
 
     fn run_node(&mut self, node: usize, to: Ms) -> Agreement {
@@ -186,7 +192,12 @@ impl<'a> Sim<'a> {
         let Some(body) = &seat.body else { return Ok(()) };
         for seen in body.sightings() {
             let number = self.drive.number_of(seen.job).unwrap_or(usize::MAX);
-            self.history.note(body.time_at(seen.at), &format!("node {node}"), &format!("job {number}: {:?}", seen.act), false);
+            self.history.note(
+                body.time_at(seen.at),
+                &format!("node {node}"),
+                &format!("job {number}: {:?}", seen.act),
+                false,
+            );
             self.executions.judge(&self.drive, body, seat.lease, self.scenario.lease, &seen)?;
         }
         Ok(())
@@ -333,7 +344,8 @@ impl<'a> Sim<'a> {
         if fate != Fate::Fine || muted || !chance.once_in(FAULTS_AFTER) {
             return fate;
         }
-        let fates = [Fate::KillAfter, Fate::LoseAnswer, Fate::LoseAnswer, Fate::SlowBack, Fate::FreezeAfter, Fate::FreezeAfter];
+        let fates =
+            [Fate::KillAfter, Fate::LoseAnswer, Fate::LoseAnswer, Fate::SlowBack, Fate::FreezeAfter, Fate::FreezeAfter];
         let fate = *chance.pick(&fates);
         self.note_fault(self.now, node, call, verb, fate);
         fate
@@ -362,7 +374,9 @@ impl<'a> Sim<'a> {
     fn note_lease(&mut self, node: usize, said: &Said, sent_at: tokio::time::Instant) {
         let number = match said {
             Said::Register(Ok(lease)) => self.drive.node_of(*lease),
-            Said::Beat(lease, Ok(_)) => self.drive.node_of(*lease).filter(|number| self.seats[node].lease == Some(*number)),
+            Said::Beat(lease, Ok(_)) => {
+                self.drive.node_of(*lease).filter(|number| self.seats[node].lease == Some(*number))
+            }
             _ => None,
         };
         let (seat, Some(number)) = (&mut self.seats[node], number) else { return };

@@ -195,7 +195,9 @@ fn add_faults(seed: u64, until: Ms, nodes: usize, lease: &Duration, steps: &mut 
         let (at, node) = (chance.between(0, until), chance.index(nodes));
         let down = chance.between(MINUTE, 2 * HOUR);
         let step = match chance.index(8) {
-            0..=2 => Step::Freeze { node, length: chance.between(lease / 4, lease * 4), clock_runs: !chance.once_in(3) },
+            0..=2 => {
+                Step::Freeze { node, length: chance.between(lease / 4, lease * 4), clock_runs: !chance.once_in(3) }
+            }
             3 | 4 => Step::Kill { node, down },
             5 | 6 => Step::Leave { node, down, hurry: chance.once_in(3) },
             _ => Step::Turn(*chance.pick(&[3600, -3600, 1800, -600, 61, -3, 7200])),

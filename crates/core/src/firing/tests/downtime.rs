@@ -92,8 +92,13 @@ fn cases() -> impl Strategy<Value = Case> {
     let length = prop::sample::select(vec![secs(3_600), secs(86_400), secs(365 * 86_400)]);
     let down = (length, -70_000_i64..70_000).prop_map(|(length, ms)| length + SignedDuration::from_millis(ms));
     let jitter = prop_oneof![3 => Just(0_i64), 1 => 1_i64..5_000].prop_map(secs);
-    (rhythm(), begin, missed(), jitter, down)
-        .prop_map(|(rhythm, begin, missed, jitter, down)| Case { rhythm, begin, missed, jitter, down })
+    (rhythm(), begin, missed(), jitter, down).prop_map(|(rhythm, begin, missed, jitter, down)| Case {
+        rhythm,
+        begin,
+        missed,
+        jitter,
+        down,
+    })
 }
 
 fn timing(rhythm: &Rhythm) -> TimingSpec {

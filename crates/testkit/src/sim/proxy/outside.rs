@@ -2,14 +2,14 @@
 
 use super::{ProxyStore, Said, answer};
 use async_trait::async_trait;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use punctual_core::access::{
     Access, AuditRow, Change, Forgotten, NewGrant, NewToken, SecretHash, Session, StoredAnswer, Token,
 };
 use punctual_core::chain::Chains;
 use punctual_core::checks::{Checks, Finding};
 use punctual_core::grant::Grant;
-use punctual_core::id::{AuditId, GrantId, JobId, NodeId, ReservationId, TokenId};
+use punctual_core::id::{AuditId, GrantId, JobId, NodeId, NoticeId, ReservationId, ScheduleId, TokenId};
 use punctual_core::job::{Artifact, JobView};
 use punctual_core::json::Json;
 use punctual_core::offers::{Offers, OffersSettled};
@@ -17,6 +17,7 @@ use punctual_core::readings::{Ended, JobFilter, NodeRow, Page, QueueRow, Reading
 use punctual_core::records::{LogChunk, LogLine, Progress, RunRecords};
 use punctual_core::schedule::{Schedule, ScheduleDefinition};
 use punctual_core::store::{Changes, Lease, Reservation, Store, StoreError, StoreResult, Template};
+use punctual_core::upkeep::{Declarations, Declared, FiredFromMemory, Notice, Plans, Upkeep};
 use std::sync::Arc;
 
 #[async_trait]
@@ -92,7 +93,7 @@ impl RunRecords for ProxyStore {
     }
 }
 
-/// Verbs that only the server asks for. No node does, so there is nothing to simulate; one that did would hear of it.
+/// Verbs that only the server asks for, or nodes in ways that are not simulated. No node does, so there is nothing to simulate; one that did would hear of it.
 macro_rules! not_for_nodes {
     ($port:ident { $($others:item)* } $(async fn $verb:ident(&self $(, $arg:ident: $type:ty)*) -> $answer:ty;)+) => {
         #[async_trait]
@@ -104,6 +105,30 @@ macro_rules! not_for_nodes {
             } )+
         }
     };
+}
+
+not_for_nodes! {
+    Upkeep {
+        fn plan_changes(&self) -> Box<dyn Changes> {
+            self.changes()
+        }
+
+        async fn declare_schedules(&self, declarations: Declarations) -> StoreResult<Declared> {
+            self.ask("declare_schedules", move |store| async move { store.declare_schedules(declarations).await }).await
+        }
+
+        async fn schedules_to_remember(
+            &self, within: SignedDuration, limit: usize, declared: &[ScheduleId],
+        ) -> StoreResult<Vec<Schedule>> {
+            let declared = declared.to_vec();
+            let remember =
+                move |store: Arc<dyn Store>| async move { store.schedules_to_remember(within, limit, &declared).await };
+            self.ask("schedules_to_remember", remember).await
+        }
+    }
+    async fn fire_remembered(&self, node: Option<NodeId>, schedules: Vec<Schedule>, plans: Plans) -> FiredFromMemory;
+    async fn take_notices_if_leased(&self, lease: Lease, limit: usize) -> Vec<Notice>;
+    async fn close_notices_if_taken(&self, lease: Lease, notices: Vec<NoticeId>) -> Vec<NoticeId>;
 }
 
 not_for_nodes! {

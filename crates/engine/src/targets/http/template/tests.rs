@@ -63,6 +63,10 @@ fn d06_what_is_missing_or_unclear_is_said() {
 fn d06_bombs_are_refused() {
     let megabyte = Value::from(Serde(serde_json::json!({ "input": { "x": "\"".repeat(600_000) } })));
     for source in [
+        // Large on the way, small in the end.
+        "{{ ('x' * 50000000) | length }}",
+        "{{ (input.x ~ input.x) | length }}",
+        "{{ (input.x + input.x) | length }}",
         "{{ input.x ~ input.x }}",
         "{{ input.x * 1000000 }}",
         "{{ [1] * 100000000 }}",
