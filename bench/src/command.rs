@@ -14,7 +14,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-const JOBS: usize = 1000;
+const JOBS: u16 = 1000;
 const ROUNDS: usize = 3;
 
 /// Runs `true` a thousand times, each way, several times in turn.
@@ -26,11 +26,12 @@ pub fn run() -> Outcome<()> {
         jobs.push(runtime.block_on(run_all())?.as_secs_f64());
     }
     let (bare, jobs) = (median(&bare), median(&jobs));
-    let each = |seconds: f64| seconds * 1e6 / JOBS as f64;
+    let count = f64::from(JOBS);
+    let each = |seconds: f64| seconds * 1e6 / count;
     println!("true, {JOBS} times, one after the other (median of {ROUNDS}):");
     println!("  posix_spawn and wait   {:8.0} us each", each(bare));
     println!("  as a command job       {:8.0} us each, {:.1} times as long", each(jobs), jobs / bare);
-    println!("  overhead of a job      {:8.0} us, {:.0} jobs a minute", each(jobs - bare), 60.0 * JOBS as f64 / jobs);
+    println!("  overhead of a job      {:8.0} us, {:.0} jobs a minute", each(jobs - bare), 60.0 * count / jobs);
     Ok(())
 }
 
@@ -51,7 +52,7 @@ fn spawn_all() -> Outcome<Duration> {
 async fn run_all() -> Outcome<Duration> {
     let folder = tempfile::tempdir()?;
     let store = Arc::new(SqliteStore::open(&folder.path().join("bench.db"), SqliteOptions::default())?);
-    let made = store.enqueue_jobs(vec![NewJob::new(Target::command(["true"])); JOBS]).await?;
+    let made = store.enqueue_jobs(vec![NewJob::new(Target::command(["true"])); usize::from(JOBS)]).await?;
     let executors = Executors::default().with("command", Arc::new(CommandExecutor::default()));
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let signals = Signals { gently: Box::pin(async { drop(stopped.await) }), now: Box::pin(std::future::pending()) };

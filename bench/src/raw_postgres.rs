@@ -1,9 +1,12 @@
 //! The reference for the PostgreSQL store: the same row moves on the same tables by hand-written SQL, prepared once.
 
 use crate::load::{BATCH, Outcome, SCHEDULES};
+use jiff::Timestamp;
 use punctual_core::id::{IdSource, JobId};
+use punctual_core::timing::TimingSpec;
 use punctual_testkit::postgres::Database;
-use tokio_postgres::{Client, Statement};
+use std::time::SystemTime;
+use tokio_postgres::{Client, Row, Statement};
 use uuid::Uuid;
 
 /// A connection, and what the moves need.
@@ -45,7 +48,7 @@ const CLAIM: &str = "WITH taken AS (
   FROM started AS s CROSS JOIN LATERAL (SELECT * FROM punctual_internal.jobs WHERE id = s.job_id OFFSET 0) AS j";
 
 const FINISH: &str = "WITH taken AS (
-    DELETE FROM punctual_internal.running WHERE job_id = ANY ($1) AND lease_id = $2
+    DELETE FROM punctual_internal.running WHERE job_id = ANY ($1) AND (lease_id = $2) IS TRUE
     RETURNING job_id, node_id, started_at)
   INSERT INTO punctual_internal.runs (job_id, node_id, started_at, finished_at, final, outcome)
   SELECT job_id, node_id, started_at, now(), true, 'completed' FROM taken";
@@ -55,7 +58,8 @@ const DUE: &str = "SELECT t.schedule_id, t.next_slot_at, s.target::text, s.cron,
   WHERE t.enabled AND t.next_run_at IS NOT NULL AND t.next_run_at <= now()
   ORDER BY t.next_run_at, t.schedule_id LIMIT $1 FOR UPDATE OF t SKIP LOCKED";
 
-const FIRE: &str = "WITH due AS (SELECT * FROM unnest($1::uuid[], $2::timestamptz[], $3::uuid[]) AS d (schedule_id, slot_at, job_id)),
+const FIRE: &str = "WITH due AS (SELECT * FROM unnest($1::uuid[], $2::timestamptz[], $3::uuid[], $5::timestamptz[])
+    AS d (schedule_id, slot_at, job_id, next_at)),
   slots AS (
     INSERT INTO punctual_internal.slots (schedule_id, slot_at, through, count, decided_at, late_ms, schedule_version, job_id,
                                          decision, reason)
@@ -69,8 +73,7 @@ const FIRE: &str = "WITH due AS (SELECT * FROM unnest($1::uuid[], $2::timestampt
     INSERT INTO punctual_internal.queue (job_id, lane_id, priority, ready, position, created_at, queued_at, schedule_id)
     SELECT job_id, $4, 0, true, nextval('punctual_internal.positions') * 1048576, now(), now(), schedule_id FROM due),
   live AS (INSERT INTO punctual_internal.schedule_live SELECT schedule_id, job_id FROM due)
-  UPDATE punctual_internal.schedule_state AS t SET next_slot_at = now() + interval '1 minute',
-    next_run_at = now() + interval '1 minute', last_slot_at = due.slot_at, fired_through = due.slot_at,
+  UPDATE punctual_internal.schedule_state AS t SET next_slot_at = due.next_at, next_run_at = due.next_at, last_slot_at = due.slot_at, fired_through = due.slot_at,
     last_job_id = due.job_id, last_enqueued_at = now()
   FROM due WHERE t.schedule_id = due.schedule_id";
 
@@ -105,7 +108,7 @@ impl Raw {
     }
 
     fn new_ids(&mut self, count: usize) -> Vec<Uuid> {
-        let now = jiff::Timestamp::now();
+        let now = Timestamp::now();
         (0..count).map(|_| JobId::at(now, self.ids.next_bits()).0).collect()
     }
 
@@ -132,24 +135,32 @@ impl Raw {
         let count = i64::try_from(SCHEDULES)?;
         let make = "WITH made AS (
               INSERT INTO punctual_internal.schedules (id, name, cron, target, seed, anchor_at, created_at, updated_at)
-              SELECT gen_random_uuid(), 's' || n, '* * * * *', '{\"kind\":\"task\",\"name\":\"noop\"}', 's' || n,
-                     now() - interval '2 minutes', now() - interval '2 minutes', now()
+              SELECT gen_random_uuid(), 's' || n, '0 * * * *', '{\"kind\":\"task\",\"name\":\"noop\"}', 's' || n,
+                     now() - interval '2 hours', now() - interval '2 hours', now()
               FROM generate_series(1, $1::bigint) AS n RETURNING id)
             INSERT INTO punctual_internal.schedule_state (schedule_id, next_slot_at, next_run_at)
-            SELECT id, date_trunc('minute', now()), date_trunc('minute', now()) FROM made";
+            SELECT id, date_trunc('hour', now()), date_trunc('hour', now()) FROM made";
         self.client.execute(make, &[&count]).await?;
         Ok(())
     }
 
-    /// Two round trips for a batch; the next slot is a sum, not a search.
+    /// Four round trips for a batch; the next slot is searched for by the same cron, because somebody must.
     pub async fn fire(&mut self) -> Outcome<usize> {
         self.client.batch_execute("BEGIN").await?;
         let rows = self.client.query(&self.statements.due, &[&i64::try_from(BATCH)?]).await?;
         let schedules: Vec<Uuid> = rows.iter().map(|row| row.get(0)).collect();
-        let slots: Vec<std::time::SystemTime> = rows.iter().map(|row| row.get(1)).collect();
+        let slots: Vec<SystemTime> = rows.iter().map(|row| row.get(1)).collect();
+        let nexts = rows.iter().map(next_slot).collect::<Outcome<Vec<SystemTime>>>()?;
         let ids = self.new_ids(rows.len());
-        self.client.execute(&self.statements.fire, &[&schedules, &slots, &ids, &self.lane_id]).await?;
+        self.client.execute(&self.statements.fire, &[&schedules, &slots, &ids, &self.lane_id, &nexts]).await?;
         self.client.batch_execute("COMMIT").await?;
         Ok(rows.len())
     }
+}
+
+/// When a schedule of `DUE` is due next.
+fn next_slot(row: &Row) -> Outcome<SystemTime> {
+    let slot = Timestamp::try_from(row.get::<_, SystemTime>(1))?;
+    let timing = TimingSpec::cron(row.get::<_, &str>(3), row.get::<_, &str>(4)).compile(slot, "")?;
+    Ok(timing.next_after(slot).ok_or("it has no next slot")?.into())
 }

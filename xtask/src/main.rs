@@ -33,7 +33,7 @@ enum Task {
     Tidy(tidy::Args),
     /// Run the benchmarks (release build)
     Bench(bench::Args),
-    /// Run the model-based property tests with a seed and many more cases
+    /// Simulate days of several nodes for a seed, crashes and all
     Sim(sim::Args),
     /// Kill workers in the middle of each of their steps, many more times than the suite
     Chaos(chaos::Args),

@@ -61,7 +61,7 @@ pub struct End {
 #[derive(Debug, Clone, Copy)]
 pub struct EndFacts<'a> {
     /// The job, unless nobody wants it to go on: nobody retries what was cancelled or whose schedule was deleted. A
-    /// store need not look it up when [`may_go_on`] says no.
+    /// store need not look it up when [`is_of_interest`] says no.
     pub job: Option<&'a Job>,
     /// Who asked it to stop.
     pub cancel_code: Option<ErrorCode>,
@@ -71,8 +71,13 @@ pub struct EndFacts<'a> {
     pub chance: u64,
 }
 
-/// Whether something may follow a run, so that its job is needed to judge it.
-pub fn may_go_on(run: &FinishedRun) -> bool {
+/// Whether something may follow a run, or its end is told, so that its job is needed to judge it.
+pub fn is_of_interest(run: &FinishedRun) -> bool {
+    run.outcome == Outcome::Failed || may_go_on(run)
+}
+
+/// Whether something may follow a run.
+fn may_go_on(run: &FinishedRun) -> bool {
     matches!(
         (run.outcome, run.again),
         (Outcome::Failed, Again::ByPolicy | Again::After(_) | Again::Snooze(_)) | (Outcome::Skipped, Again::Snooze(_))

@@ -156,6 +156,11 @@ impl Firing {
     pub fn decided_through(&self) -> Option<Timestamp> {
         self.slots.iter().map(|slot| slot.through).max()
     }
+
+    /// The latest of its slots whose time has passed: so far nothing fires again.
+    pub fn passed(&self, now: Timestamp) -> Option<Timestamp> {
+        self.slots.iter().map(|slot| slot.through).filter(|through| *through <= now).max()
+    }
 }
 
 impl Slots<'_> {

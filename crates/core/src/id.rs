@@ -18,6 +18,12 @@ macro_rules! ids {
                 Self(time_ordered(now, randomness))
             }
 
+            /// Larger than every identity that was made up to the millisecond of an instant.
+            pub fn behind(at: Timestamp) -> Self {
+                let millis = time_ordered(at, [0; 8]).as_u128() >> 80;
+                Self(Uuid::from_u128((millis + 1) << 80))
+            }
+
             /// An id before which nothing lies that was made at an instant or later, and behind which nothing that was
             /// made earlier.
             pub fn first_of(at: Timestamp) -> Self {
@@ -86,6 +92,8 @@ ids! {
     GrantId,
     /// A hold of a queue.
     ReservationId,
+    /// News in the outbox.
+    NoticeId,
     /// An API token.
     TokenId,
     /// A row of the audit log.
@@ -167,6 +175,14 @@ mod tests {
         let key =
             SlotKey { schedule_id: ScheduleId(Uuid::from_u128(7)), slot_at: "2026-03-01T02:00:00Z".parse().unwrap() };
         assert_eq!(key.to_string(), "00000000-0000-0000-0000-000000000007:2026-03-01T02:00:00Z");
+    }
+
+    #[test]
+    fn c05_an_instant_divides_ids_by_when_they_were_made() {
+        let instant = Timestamp::from_microsecond(1_700_000_000_000_500).unwrap();
+        let within = JobId::at(Timestamp::from_microsecond(1_700_000_000_000_999).unwrap(), [255; 8]);
+        let later = JobId::at(Timestamp::from_microsecond(1_700_000_000_001_000).unwrap(), [0; 8]);
+        assert!(within < JobId::behind(instant) && JobId::behind(instant) < later);
     }
 
     #[test]

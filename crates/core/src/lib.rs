@@ -24,6 +24,7 @@
 //! | grant | durable permission to execute |
 //! | owner | whose a schedule, a job or a grant is; others neither see nor use it |
 //! | reservation | exclusive hold of a queue |
+//! | notice | news in the outbox, written with what it tells |
 //!
 //! # A job's life
 //!
@@ -54,6 +55,7 @@ pub mod invalid;
 pub mod job;
 pub mod job_key;
 pub mod json;
+pub mod ledger;
 pub mod name;
 pub mod offers;
 pub mod order;
@@ -69,5 +71,6 @@ pub mod slot;
 pub mod store;
 pub mod target;
 pub mod timing;
+pub mod upkeep;
 pub mod virtual_clock;
 pub mod words;

@@ -32,7 +32,7 @@ impl Schedule {
         let job_type = self.definition.target.job_type();
         match (offered.contains(&job_type), self.state.no_executor_since) {
             (true, Some(_)) => Verdict::Clear(self.plan_kept()),
-            (false, None) if self.state.enabled && self.state.next_slot_at.is_some() => {
+            (false, None) if self.state.is_fired_by_store() && self.state.next_slot_at.is_some() => {
                 Verdict::Mark(format!("no executor: no live node offers `{job_type}`; start one that does"))
             }
             _ => Verdict::Leave,

@@ -107,7 +107,8 @@ impl Artifact {
             let problem = format!("has {} bytes; at most {ARTIFACT_MAX_BYTES} are kept", contents.len());
             return Err(Invalid::new("artifact", problem).remedy("store it elsewhere, and keep a reference to it"));
         }
-        let sha256 = Sha256::digest(contents).iter().map(|byte| format!("{byte:02x}")).collect();
+        let digits = Sha256::digest(contents).into_iter().flat_map(|byte| [byte >> 4, byte & 15]);
+        let sha256 = digits.filter_map(|digit| char::from_digit(u32::from(digit), 16)).collect();
         let size_bytes = contents.len() as u64;
         let artifact = Self { name: name.to_owned(), location: IN_THE_STORE.to_owned(), size_bytes, sha256 };
         artifact.validate()?;

@@ -44,6 +44,11 @@ impl Schedule {
         Ok(Firing { slots: jumped.into_iter().collect(), next })
     }
 
+    /// Whether an instant is a slot by the definition; only then can a range of the ledger stand for it.
+    pub fn has_slot_at(&self, at: Timestamp) -> bool {
+        self.slots().is_ok_and(|slots| slots.latest_at_or_before(at) == Some(at))
+    }
+
     /// The plan under a new definition. `self` is the schedule as it was; `edited` is what it becomes.
     ///
     /// An edit that leaves the times alone keeps its place. One that changes them is planned from now, and what was
@@ -54,8 +59,10 @@ impl Schedule {
         if sound && same_times(&self.definition, &edited.definition) {
             let next = match (self.state.next_slot_at, self.state.next_run_at) {
                 (Some(slot_at), Some(run_at)) => Next::Slot(NextSlot { slot_at, run_at }),
-                // Paused: the slot is kept, so that resuming knows since when slots have passed.
-                (Some(slot_at), None) if !self.state.enabled => Next::Slot(NextSlot { slot_at, run_at: slot_at }),
+                // Paused or fired from memory: the slot is kept, so that it is known since when slots have passed.
+                (Some(slot_at), None) if !self.state.is_fired_by_store() => {
+                    Next::Slot(NextSlot { slot_at, run_at: slot_at })
+                }
                 (Some(_), None) if waits => self.plan_kept(),
                 _ => edited.plan_next(now),
             };

@@ -43,6 +43,16 @@ words! {
     }
 }
 
+words! {
+    /// Who fires a schedule (D07).
+    pub enum FiredFrom as "place to fire from" {
+        /// Any node, from the plan in the store.
+        Store = "store",
+        /// The processes that declare it, from their memory; the ledger is the same.
+        Memory = "memory",
+    }
+}
+
 /// What happens to slots that passed while nobody could fire them.
 ///
 /// A due slot is missed when it is later than the window or when a later slot is due as well. The on-time slot
@@ -170,6 +180,13 @@ pub struct ScheduleDefinition {
     pub owner: Option<String>,
     /// Where it was declared.
     pub source: Source,
+}
+
+#[expect(clippy::derivable_impls, reason = "words! declares the enum, and takes no attribute on a variant")]
+impl Default for FiredFrom {
+    fn default() -> Self {
+        Self::Store
+    }
 }
 
 impl ScheduleDefinition {
@@ -303,6 +320,15 @@ pub struct ScheduleState {
     pub no_executor_since: Option<Timestamp>,
     /// Since when it is paused, by whom and why.
     pub pause: Option<Pause>,
+    /// Who fires it; what is fired from memory is never due in the store.
+    pub fired_from: FiredFrom,
+}
+
+impl ScheduleState {
+    /// Whether the store itself fires it.
+    pub fn is_fired_by_store(&self) -> bool {
+        self.enabled && self.fired_from == FiredFrom::Store
+    }
 }
 
 /// A pause: since when, who and why.

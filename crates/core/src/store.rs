@@ -20,6 +20,7 @@ use crate::records::RunRecords;
 use crate::run::{ErrorCode, Outcome};
 use crate::schedule::{Schedule, ScheduleDefinition};
 use crate::slot::SlotRow;
+use crate::upkeep::Upkeep;
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
 
@@ -159,6 +160,8 @@ pub struct Reconciled {
     pub looked_at: usize,
     /// Plans that were made anew.
     pub replanned: usize,
+    /// Schedules whose last decided slot lies far ahead of the clock: they fire nothing until then.
+    pub stuck_ahead: usize,
     /// Where to go on; `None` when all were seen.
     pub next: Option<ScheduleId>,
 }
@@ -304,6 +307,8 @@ pub enum FinishResult {
     },
     /// The lease does not hold for this job any more; nothing was written.
     LostLease,
+    /// The run had ended already, although this node still held it: its record stands, and the claim is gone.
+    AlreadyClosed,
 }
 
 /// What became of a job that somebody wants to stop.
@@ -365,15 +370,42 @@ pub struct Template {
     pub created_at: Timestamp,
 }
 
-/// How old history must be to be forgotten.
+/// What may be forgotten. Each rule keeps something: what no rule keeps goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retention {
     /// Runs that ended before this, with their jobs, logs and artifacts.
     pub runs_before: Timestamp,
-    /// Ledger rows of slots before this; never above a schedule's `fired_through`.
+    /// The same for runs that failed, which are often wanted longer.
+    pub failed_before: Timestamp,
+    /// The latest so many jobs of each schedule stay, however old they are.
+    pub keep_last: u32,
+    /// Ledger rows of slots before this, and notices; never above a schedule's `fired_through`.
     pub slots_before: Timestamp,
-    /// At most this many of each, so that one call stays short.
+    /// How many of each are looked at, so that one call stays short.
     pub limit: usize,
+    /// Where to go on.
+    pub from: PruneFrom,
+}
+
+impl Retention {
+    /// Forgets everything that ended before an instant.
+    pub fn before(at: Timestamp, limit: usize) -> Self {
+        Self { runs_before: at, failed_before: at, keep_last: 0, slots_before: at, limit, from: PruneFrom::default() }
+    }
+
+    /// The later of the two horizons of runs: nothing that ended after it is looked at.
+    pub fn runs_horizon(&self) -> Timestamp {
+        self.runs_before.max(self.failed_before)
+    }
+}
+
+/// How far a pass through history has come; what stays is not looked at again by its next step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PruneFrom {
+    /// Runs up to this one have been looked at.
+    pub job: Option<JobId>,
+    /// The ledger of schedules before this one has been looked at, and this one's as far as it may go.
+    pub schedule: Option<ScheduleId>,
 }
 
 /// What was forgotten.
@@ -383,6 +415,10 @@ pub struct Pruned {
     pub jobs: usize,
     /// Ledger rows.
     pub slots: usize,
+    /// Notices.
+    pub notices: usize,
+    /// Where the next step goes on; `None` when all was looked at.
+    pub next: Option<PruneFrom>,
 }
 
 /// One queued job, for listings.
@@ -406,7 +442,7 @@ pub trait Changes: Send {
 
 /// A durable store: the only source of truth.
 #[async_trait]
-pub trait Store: Access + Chains + Checks + Offers + Readings + RunRecords + Send + Sync {
+pub trait Store: Access + Chains + Checks + Offers + Readings + RunRecords + Upkeep + Send + Sync {
     /// The store's own time, which decides what is due.
     async fn now(&self) -> StoreResult<Timestamp>;
 
@@ -460,7 +496,8 @@ pub trait Store: Access + Chains + Checks + Offers + Readings + RunRecords + Sen
     /// that cannot be understood gets a problem and does not hold up the others.
     async fn fire_due(&self, node: Option<NodeId>, limit: usize) -> StoreResult<Fired>;
 
-    /// Looks through the schedules, a page at a time, for plans that are null or impossible, and makes them anew.
+    /// Looks through the schedules, a page at a time, for plans that are null or impossible, and makes them anew. A
+    /// schedule that was fired under a clock far ahead of the present one gets a problem.
     async fn reconcile_schedules(&self, after: Option<ScheduleId>, limit: usize) -> StoreResult<Reconciled>;
 
     // --- jobs ------------------------------------------------------------------------------------------------------

@@ -4,14 +4,15 @@
 //! under load reports are grouped by themselves, and on an idle node each is sent at once.
 
 use crate::clock::Uptime;
+use crate::lease::HeldLease;
 use crate::phase::Phase;
 use crate::scribe::Scribe;
 use crate::stop::StopHandle;
 use crate::work::{Executors, run_job};
-use punctual_core::execute::StopReason;
+use punctual_core::execute::{StopReason, stopped};
 use punctual_core::id::{ClaimId, JobId};
 use punctual_core::store::{
-    ClaimRequest, ClaimedJob, FinishResult, FinishedRun, Heartbeat, Lease, Store, StoreError, StoreResult,
+    ClaimRequest, ClaimedJob, FinishResult, FinishedRun, Heartbeat, Store, StoreError, StoreResult,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -54,6 +55,19 @@ struct RunningJob {
     since: Duration,
 }
 
+/// A job that was claimed ahead.
+struct WaitingJob {
+    claimed: ClaimedJob,
+    /// When the answer to its claim had come, on the node's own clock.
+    since: Duration,
+}
+
+impl WaitingJob {
+    fn id(&self) -> JobId {
+        self.claimed.job.id
+    }
+}
+
 impl RunningSet {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<JobId, RunningJob>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
@@ -85,7 +99,7 @@ impl RunningSet {
 /// The desk of one node under one lease.
 pub struct Desk {
     store: Arc<dyn Store>,
-    lease: Lease,
+    lease: HeldLease,
     executors: Executors,
     options: DeskOptions,
     uptime: Uptime,
@@ -93,7 +107,7 @@ pub struct Desk {
     scribe: Arc<Scribe>,
     tasks: JoinSet<FinishedRun>,
     /// Claimed and not started.
-    waiting: VecDeque<ClaimedJob>,
+    waiting: VecDeque<WaitingJob>,
     /// Ended and not reported.
     ended: Vec<FinishedRun>,
     /// Jobs that the store says are ours and that we do not know, as of the last heartbeat.
@@ -105,11 +119,11 @@ pub struct Desk {
 impl Desk {
     /// An empty desk.
     pub fn new(
-        store: Arc<dyn Store>, lease: Lease, executors: Executors, options: DeskOptions, uptime: Uptime,
+        store: Arc<dyn Store>, lease: HeldLease, executors: Executors, options: DeskOptions, uptime: Uptime,
         running: RunningSet,
     ) -> Self {
         Self {
-            scribe: Arc::new(Scribe::start(Arc::clone(&store), lease)),
+            scribe: Arc::new(Scribe::start(Arc::clone(&store), lease.lease)),
             store,
             lease,
             executors,
@@ -173,7 +187,8 @@ impl Desk {
     }
 
     /// Reports what has ended and claims what there is room for, both at once. Nothing is lost when the store
-    /// cannot be reached: the reports stay here, and a claim whose answer was lost is found by the heartbeat.
+    /// cannot be reached: the reports stay here, and a claim whose answer was lost is found by the heartbeat. Nothing is
+    /// started when the lease does not hold any more.
     pub async fn exchange(&mut self, claim: bool) -> StoreResult<Exchange> {
         let reports = std::mem::take(&mut self.ended);
         let limit = if claim { self.free() } else { 0 };
@@ -182,12 +197,19 @@ impl Desk {
         // What was claimed is ours, whatever became of the reports.
         let claimed = claimed.map(|claimed| {
             done.claimed = claimed.len();
-            self.waiting.extend(claimed);
-            self.start_waiting();
+            let since = self.uptime.now();
+            self.waiting.extend(claimed.into_iter().map(|claimed| WaitingJob { claimed, since }));
         });
+        // The answers may have been long on their way: what others may have taken over by now must not be started. And
+        // who claims nothing is about to leave: what waits is on its way back.
+        let held = self.lease.holds(self.uptime.now());
+        if claim && held {
+            self.start_waiting();
+        }
         match reported {
             Ok(results) => {
                 done.closed = results.iter().filter(|result| matches!(result, FinishResult::Closed { .. })).count();
+                // Lost, or ended already: either way the record stands, and there is nothing more to report.
                 done.refused = results.len() - done.closed;
                 let now = self.uptime.now();
                 self.left.extend(reports.iter().map(|report| (report.job_id, now)));
@@ -197,6 +219,9 @@ impl Desk {
                 return Err(error);
             }
         }
+        if !held {
+            return Err(StoreError::LostLease);
+        }
         claimed.map(|()| done)
     }
 
@@ -205,7 +230,7 @@ impl Desk {
             return Ok(Vec::new());
         }
         let _phase = Phase::enter("finish");
-        let results = match self.store.finish_runs_if_leased(self.lease, reports.to_vec()).await {
+        let results = match self.store.finish_runs_if_leased(self.lease.lease, reports.to_vec()).await {
             // One report that cannot be stored must not hold up the others.
             Err(StoreError::Internal(_) | StoreError::Invalid(_)) => self.report_one_by_one(reports).await?,
             results => results?,
@@ -220,12 +245,12 @@ impl Desk {
     async fn report_one_by_one(&self, reports: &[FinishedRun]) -> StoreResult<Vec<FinishResult>> {
         let mut results = Vec::with_capacity(reports.len());
         for report in reports {
-            match self.store.finish_runs_if_leased(self.lease, vec![report.clone()]).await {
+            match self.store.finish_runs_if_leased(self.lease.lease, vec![report.clone()]).await {
                 Ok(result) => results.extend(result),
                 Err(error @ (StoreError::Internal(_) | StoreError::Invalid(_))) => {
                     let words = format!("its end could not be stored: {error}");
                     let plain = FinishedRun::failed(report.job_id, punctual_core::run::ErrorCode::Internal, words);
-                    results.extend(self.store.finish_runs_if_leased(self.lease, vec![plain]).await?);
+                    results.extend(self.store.finish_runs_if_leased(self.lease.lease, vec![plain]).await?);
                 }
                 Err(error) => return Err(error),
             }
@@ -238,7 +263,7 @@ impl Desk {
             return Ok(Vec::new());
         }
         let request = ClaimRequest {
-            lease: self.lease,
+            lease: self.lease.lease,
             claim_id: ClaimId(uuid::Uuid::new_v4()),
             queues: self.options.queues.clone(),
             job_types: self.executors.job_types(),
@@ -251,10 +276,10 @@ impl Desk {
     /// Starts what was claimed, as far as there is room.
     fn start_waiting(&mut self) {
         while self.running.len() < self.options.room
-            && let Some(claimed) = self.waiting.pop_front()
+            && let Some(WaitingJob { claimed, since }) = self.waiting.pop_front()
         {
             let (stop, id) = (StopHandle::default(), claimed.job.id);
-            self.running.lock().insert(id, RunningJob { stop: stop.clone(), since: self.uptime.now() });
+            self.running.lock().insert(id, RunningJob { stop: stop.clone(), since });
             let (executors, grace, scribe) = (self.executors.clone(), self.options.grace, Arc::clone(&self.scribe));
             self.tasks.spawn(async move { run_job(&executors, claimed, stop, grace, &scribe).await });
         }
@@ -268,6 +293,7 @@ impl Desk {
         for id in &beat.cancel_requested {
             self.running.stop(*id, StopReason::Cancelled);
         }
+        self.sort_out_waiting(beat, sent_at);
         self.left.retain(|(_, at)| *at >= sent_at);
         let known = self.known();
         // What the store does not count as ours any more was taken away; it must end without a trace.
@@ -277,32 +303,50 @@ impl Desk {
             }
         }
         let unknown: BTreeSet<_> = beat.running.iter().filter(|id| !known.contains(id)).copied().collect();
-        let strays = unknown.intersection(&self.strays).copied().collect();
+        let strays = unknown.intersection(&self.strays).copied();
+        // What was cancelled cannot be given back: nobody wants it any more.
+        let (cancelled, strays): (Vec<_>, Vec<_>) = strays.partition(|id| beat.cancel_requested.contains(id));
+        self.ended.extend(cancelled.into_iter().map(|id| stopped(id, StopReason::Cancelled)));
         self.strays = unknown;
         strays
     }
 
+    /// What was cancelled before it started is at its end, and what was taken away is forgotten.
+    fn sort_out_waiting(&mut self, beat: &Heartbeat, sent_at: Duration) {
+        let ended = &mut self.ended;
+        self.waiting.retain(|waiting| {
+            let cancelled = beat.cancel_requested.contains(&waiting.id());
+            if cancelled {
+                ended.push(stopped(waiting.id(), StopReason::Cancelled));
+            }
+            !cancelled && (waiting.since >= sent_at || beat.running.contains(&waiting.id()))
+        });
+    }
+
     fn known(&self) -> BTreeSet<JobId> {
-        let waiting = self.waiting.iter().map(|claimed| claimed.job.id);
+        let waiting = self.waiting.iter().map(WaitingJob::id);
         let ended = self.ended.iter().map(|end| end.job_id);
         let left = self.left.iter().map(|(id, _)| *id);
         self.running.lock().keys().copied().chain(waiting).chain(ended).chain(left).collect()
     }
 
-    /// Gives jobs back that never started, and forgets them.
-    pub async fn give_back(&mut self, jobs: Vec<JobId>) -> StoreResult<usize> {
-        if jobs.is_empty() {
-            return Ok(0);
-        }
-        Ok(self.store.give_back_if_leased(self.lease, jobs).await?.len())
+    /// Gives jobs back that never started; says how many went back.
+    pub async fn give_back(&self, jobs: Vec<JobId>) -> StoreResult<usize> {
+        Ok(self.take_back(jobs).await?.len())
     }
 
-    /// Gives back everything that was claimed ahead.
+    async fn take_back(&self, jobs: Vec<JobId>) -> StoreResult<Vec<JobId>> {
+        if jobs.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.store.give_back_if_leased(self.lease.lease, jobs).await
+    }
+
+    /// Gives back everything that was claimed ahead. What does not go back stays: the next heartbeat tells why.
     pub async fn give_back_waiting(&mut self) -> StoreResult<usize> {
-        let jobs = self.waiting.iter().map(|claimed| claimed.job.id).collect();
-        let given = self.give_back(jobs).await?;
-        self.waiting.clear();
-        Ok(given)
+        let given = self.take_back(self.waiting.iter().map(WaitingJob::id).collect()).await?;
+        self.waiting.retain(|waiting| !given.contains(&waiting.id()));
+        Ok(given.len())
     }
 
     /// Stops everything at once and forgets it: the lease is lost, and others decide what becomes of the runs.

@@ -1,7 +1,9 @@
 //! Firing: the pass that decides what is due, and the loop that sleeps until something is.
 
+use crate::clock::Uptime;
+use crate::memory::{Fallback, Memory, MemoryOptions, fire_from_memory};
 use crate::phase::Phase;
-use punctual_core::id::NodeId;
+use punctual_core::id::{NodeId, ScheduleId};
 use punctual_core::store::{Store, StoreResult};
 use std::pin::pin;
 use std::time::Duration;
@@ -72,15 +74,18 @@ pub async fn fire_once(store: &dyn Store, node: Option<NodeId>, limit: usize) ->
 
 async fn fire_batch(store: &dyn Store, node: Option<NodeId>, limit: usize) -> StoreResult<FirePass> {
     let phase = Phase::enter("fire");
-    let fired = store.fire_due(node, limit).await?;
+    let fired = store.fire_due(node, limit).await;
     drop(phase);
+    // Delayed jobs, retries among them, do not wait for schedules that cannot be fired.
+    let promoted = store.promote_due_jobs(limit).await;
+    let (fired, promoted) = (fired?, promoted?);
     Ok(FirePass {
         schedules: fired.schedules,
         jobs: fired.jobs.len(),
         slots_not_run: fired.slots_not_run,
         replanned: fired.replanned,
         problems: fired.problems,
-        promoted: store.promote_due_jobs(limit).await?,
+        promoted,
         more: false,
     })
 }
@@ -98,56 +103,142 @@ pub struct FireOptions {
     pub limit: usize,
     /// The longest sleep: a wake-up that got lost costs no more than this.
     pub sweep: Duration,
+    /// What is remembered, and when it is fired from.
+    pub memory: MemoryOptions,
+    /// The schedules that this node's program declares.
+    pub declared: Vec<ScheduleId>,
 }
 
 impl Default for FireOptions {
     fn default() -> Self {
-        Self { node: None, limit: 100, sweep: Duration::from_secs(30) }
+        Self {
+            node: None,
+            limit: 100,
+            sweep: Duration::from_secs(30),
+            memory: MemoryOptions::default(),
+            declared: Vec::new(),
+        }
     }
 }
 
+/// Who hears what the loop does.
+pub trait FireWatch: Send {
+    /// What a pass did, so that whoever waits for work can be told.
+    fn on_pass(&mut self, pass: &FirePass);
+    /// Where the node fires from has changed.
+    fn on_fallback(&mut self, fallback: Fallback);
+}
+
 /// Fires on time until `shutdown` is done: sleeps until the store says that something is due, until the store says
-/// that the plans have changed, or until the sweep, whichever comes first. A store that fails is tried again.
-///
-/// `on_pass` hears what each pass did, so that whoever waits for work can be told.
+/// that the plans have changed, or until the sweep, whichever comes first. A store that fails is tried again, and
+/// schedules that cannot be read are fired as they were last seen.
 pub async fn run_until(
-    store: &dyn Store, options: &FireOptions, mut on_pass: impl FnMut(&FirePass), shutdown: impl Future<Output = ()>,
+    store: &dyn Store, options: &FireOptions, uptime: Uptime, watch: &mut dyn FireWatch,
+    shutdown: impl Future<Output = ()>,
 ) {
     let mut shutdown = pin!(shutdown);
-    let mut changes = store.changes();
-    let mut setback = false;
+    let mut changes = store.plan_changes();
+    let mut memory = Memory::new(options.memory.clone(), options.declared.clone());
+    let (mut setback, mut changed) = (false, true);
     loop {
-        let nap = if setback { SETBACK } else { nap(store, options.sweep).await };
+        let mut stale_in = memory.stale_in(uptime.now(), changed);
+        if stale_in == Some(Duration::ZERO) && !setback {
+            if let Err(error) = memory.refresh(store, uptime.now()).await {
+                tracing::warn!("failed to read the schedules that are due soon: {error}");
+                setback = true;
+            }
+            (changed, stale_in) = (false, None);
+        }
+        let nap = match until_due(store, options.sweep, setback).await {
+            Ok(nap) => nap,
+            // Whoever cannot say when something is due is asked to fire, so that it is noticed when he cannot.
+            Err(error) => {
+                tracing::warn!("failed to ask when something is due: {error}");
+                setback = true;
+                SETBACK
+            }
+        };
+        let nap = nap.min(until_due_in_memory(store, &memory).await);
         tokio::select! {
             // What is being written when the shutdown comes is finished first: a pass is never cut.
             biased;
             () = &mut shutdown => return,
-            () = changes.next(), if !setback => continue,
+            () = changes.next(), if !setback => {
+                changed = true;
+                continue;
+            }
+            () = sleep(stale_in.unwrap_or_default()), if changed && !setback && stale_in.is_some() => continue,
             () = sleep(nap) => {}
         }
-        setback = match fire_once(store, options.node, options.limit).await {
-            Ok(pass) => {
-                report(&pass);
-                on_pass(&pass);
-                // What is due and yet not decided would be found due again and again.
-                pass.more && !pass.changed_anything()
-            }
-            Err(error) => {
-                tracing::warn!("failed to fire what is due: {error}");
-                true
-            }
-        };
+        setback = fire_somehow(store, options, uptime, &mut memory, watch).await;
     }
 }
 
-/// How long until there is something to do.
-async fn nap(store: &dyn Store, sweep: Duration) -> Duration {
-    match store.next_due_in().await {
-        Ok(Some(wait)) => Duration::try_from(wait).unwrap_or(Duration::ZERO).min(sweep),
-        Ok(None) => sweep,
-        Err(error) => {
-            tracing::warn!("failed to ask when something is due: {error}");
-            SETBACK
+/// One pass of the store, if it can, and one of memory; says whether it is no use to come back at once.
+async fn fire_somehow(
+    store: &dyn Store, options: &FireOptions, uptime: Uptime, memory: &mut Memory, watch: &mut dyn FireWatch,
+) -> bool {
+    let mut setback = true;
+    if memory.asks_store(uptime.now()) {
+        let (fallback, pass) = match fire_once(store, options.node, options.limit).await {
+            Ok(pass) => (memory.succeeded(), Some(pass)),
+            Err(error) => {
+                tracing::warn!("failed to fire what is due: {error}");
+                (memory.failed(uptime.now()), None)
+            }
+        };
+        if let Some(pass) = pass {
+            report(&pass);
+            watch.on_pass(&pass);
+            // What is due and yet not decided would be found due again and again.
+            setback = pass.more && !pass.changed_anything();
+        }
+        if let Some(fallback) = fallback {
+            report_fallback(fallback);
+            watch.on_fallback(fallback);
+        }
+    } else if let Err(error) = store.promote_due_jobs(options.limit).await {
+        tracing::warn!("failed to promote delayed jobs: {error}");
+    }
+    match fire_from_memory(store, options.node, memory).await {
+        Ok(pass) if pass.changed_anything() => {
+            report(&pass);
+            watch.on_pass(&pass);
+        }
+        Ok(_) => {}
+        Err(error) => tracing::warn!("failed to fire from memory: {error}"),
+    }
+    setback
+}
+
+/// How long until there is something to do in the store.
+async fn until_due(store: &dyn Store, sweep: Duration, setback: bool) -> StoreResult<Duration> {
+    if setback {
+        return Ok(SETBACK);
+    }
+    let wait = store.next_due_in().await?;
+    Ok(wait.map_or(sweep, |wait| Duration::try_from(wait).unwrap_or(Duration::ZERO).min(sweep)))
+}
+
+/// How long until there is something to fire from memory.
+async fn until_due_in_memory(store: &dyn Store, memory: &Memory) -> Duration {
+    let Some(due) = memory.next_due() else { return Duration::MAX };
+    match store.now().await {
+        Ok(now) => Duration::try_from(due.duration_since(now)).unwrap_or(Duration::ZERO),
+        Err(_) => SETBACK,
+    }
+}
+
+/// Loud, because a person has to look.
+fn report_fallback(fallback: Fallback) {
+    match fallback {
+        Fallback::Began { schedules } => tracing::error!(
+            schedules,
+            "the schedules cannot be read or written; those that were due soon are fired from memory, each slot once"
+        ),
+        Fallback::Ended => tracing::warn!("the schedules are back; the store fires them again"),
+        Fallback::GaveUp => {
+            tracing::error!("the schedules have been out of reach for too long; nothing is fired from memory any more")
         }
     }
 }

@@ -3,14 +3,17 @@
 //! Each loop is a thin ticker around one *pass* function that returns counts. Tests call the pass.
 
 pub mod clock;
+pub mod declare;
 pub mod dispatch;
 pub mod fire;
 pub mod lease;
+pub mod memory;
 pub mod node;
 pub mod offers;
 mod phase;
 pub mod reconcile;
 pub mod recover;
+pub mod retain;
 pub mod scribe;
 pub mod secrets;
 pub mod stop;

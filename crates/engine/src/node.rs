@@ -1,15 +1,20 @@
 //! One node: its lease, its desk, and the loops beside them, from the first heartbeat to a clean leave.
 
 use crate::clock::Uptime;
+use crate::declare::declare_once;
 use crate::dispatch::{Desk, DeskOptions, RunningSet};
-use crate::fire::{self, FireOptions};
+use crate::fire::{self, FireOptions, FirePass, FireWatch};
 use crate::lease::HeldLease;
+use crate::memory::{Fallback, MemoryOptions};
 use crate::offers;
 use crate::reconcile;
 use crate::recover::{Observer, recover_once};
+use crate::retain::{self, Keep};
 use crate::work::Executors;
 use punctual_core::execute::StopReason;
+use punctual_core::id::ScheduleId;
 use punctual_core::store::{Heartbeat, NewNode, Store, StoreError, StoreResult};
+use punctual_core::upkeep::Declarations;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,6 +47,14 @@ pub struct NodeOptions {
     pub poll: Duration,
     /// How long running jobs may go on after the shutdown has come (C08).
     pub shutdown_grace: Duration,
+    /// What is kept of the history, and how often the rest is forgotten.
+    pub keep: Keep,
+    /// From one look through the history to the next.
+    pub retain: Duration,
+    /// What is remembered of the schedules, in case their table cannot be used.
+    pub memory: MemoryOptions,
+    /// The schedules that the program declares.
+    pub declarations: Declarations,
 }
 
 impl Default for NodeOptions {
@@ -55,6 +68,10 @@ impl Default for NodeOptions {
             reconcile: Duration::from_secs(300),
             poll: Duration::from_millis(500),
             shutdown_grace: Duration::from_secs(30),
+            keep: Keep::default(),
+            retain: Duration::from_secs(600),
+            memory: MemoryOptions::default(),
+            declarations: Declarations::default(),
         }
     }
 }
@@ -69,6 +86,8 @@ pub enum NodeEvent {
         /// Running jobs it waits for.
         running: usize,
     },
+    /// Where it fires schedules from has changed: their table cannot be used, or is back (D08).
+    Fallback(Fallback),
     /// It could not renew its lease in time, or lost it; everything was stopped, and it comes back under a new one.
     Fenced,
     /// It has left.
@@ -93,13 +112,16 @@ pub async fn run_until(
 ) -> StoreResult<()> {
     let uptime = Uptime::start();
     loop {
-        let registered = tokio::select! {
+        let lease = tokio::select! {
             biased;
-            () = &mut signals.gently => return Ok(()),
-            registered = register(&*store, &executors, &options) => registered?,
+            () = &mut signals.gently => {
+                on_event(NodeEvent::Left);
+                return Ok(());
+            }
+            registered = register(&*store, &executors, &options, uptime) => registered?,
         };
-        let lease = HeldLease::new(registered, options.lease, uptime.now());
-        let mut life = Life::start(Arc::clone(&store), lease, &executors, &options, uptime);
+        let declared = declare(&*store, &options).await?;
+        let mut life = Life::start(Arc::clone(&store), lease, &executors, &options, declared, uptime);
         on_event(NodeEvent::Ready);
         let end = life.work(&mut signals, &mut on_event).await;
         life.loops.shutdown().await;
@@ -108,20 +130,41 @@ pub async fn run_until(
                 on_event(NodeEvent::Left);
                 return Ok(());
             }
-            End::Fenced => on_event(NodeEvent::Fenced),
+            End::Fenced => {
+                on_event(NodeEvent::Fenced);
+                // It was on its way out, and there is nothing left to wait for.
+                if life.is_draining() {
+                    on_event(NodeEvent::Left);
+                    return Ok(());
+                }
+            }
         }
     }
 }
 
 /// Takes a lease, and waits for a store that is out of reach.
 async fn register(
-    store: &dyn Store, executors: &Executors, options: &NodeOptions,
-) -> StoreResult<punctual_core::store::Lease> {
+    store: &dyn Store, executors: &Executors, options: &NodeOptions, uptime: Uptime,
+) -> StoreResult<HeldLease> {
     loop {
+        let asked_at = uptime.now();
         let node = NewNode { name: options.name.clone(), offers: executors.job_types() };
         match store.register_node(node).await {
             Err(error @ (StoreError::Unavailable(_) | StoreError::Full(_))) => {
                 tracing::warn!("failed to come to work: {error}");
+                sleep(SETBACK).await;
+            }
+            result => return Ok(HeldLease::new(result?, options.lease, asked_at)),
+        }
+    }
+}
+
+/// Declares the program's schedules, and waits for a store that is out of reach.
+async fn declare(store: &dyn Store, options: &NodeOptions) -> StoreResult<Vec<ScheduleId>> {
+    loop {
+        match declare_once(store, &options.declarations).await {
+            Err(error @ (StoreError::Unavailable(_) | StoreError::Full(_))) => {
+                tracing::warn!("failed to declare schedules: {error}");
                 sleep(SETBACK).await;
             }
             result => return result,
@@ -134,6 +177,7 @@ struct Life {
     desk: Desk,
     loops: tokio::task::JoinSet<()>,
     beats: mpsc::Receiver<Beat>,
+    fallbacks: mpsc::UnboundedReceiver<Fallback>,
     changes: Box<dyn punctual_core::store::Changes>,
     options: NodeOptions,
     draining: watch::Sender<bool>,
@@ -155,21 +199,34 @@ enum End {
 
 impl Life {
     fn start(
-        store: Arc<dyn Store>, lease: HeldLease, executors: &Executors, options: &NodeOptions, uptime: Uptime,
+        store: Arc<dyn Store>, lease: HeldLease, executors: &Executors, options: &NodeOptions,
+        declared: Vec<ScheduleId>, uptime: Uptime,
     ) -> Self {
         let running = RunningSet::default();
         let (tell, beats) = mpsc::channel(4);
+        let (say, fallbacks) = mpsc::unbounded_channel();
         let draining = watch::Sender::new(false);
         let mut loops = tokio::task::JoinSet::new();
-        loops.spawn(keep_lease(Arc::clone(&store), lease, running.clone(), options.heartbeat, uptime, tell));
-        loops.spawn(fire_on_time(Arc::clone(&store), lease, options.sweep, draining.subscribe()));
+        loops.spawn(keep_lease(Arc::clone(&store), lease.clone(), running.clone(), options.heartbeat, uptime, tell));
+        let firing = FireOptions {
+            node: Some(lease.lease.node_id),
+            sweep: options.sweep,
+            memory: options.memory.clone(),
+            declared,
+            ..FireOptions::default()
+        };
+        loops.spawn(fire_on_time(Arc::clone(&store), firing, uptime, Fallbacks(say), draining.subscribe()));
+        let (history, keep, every) = (Arc::clone(&store), options.keep, options.retain);
+        loops.spawn(async move { retain::run(&*history, keep, every).await });
         let (plans, every) = (Arc::clone(&store), options.reconcile);
         loops.spawn(async move { reconcile::run(&*plans, every).await });
         let (needs, every) = (Arc::clone(&store), options.sweep);
         loops.spawn(async move { offers::run(&*needs, every).await });
         loops.spawn(watch_others(Arc::clone(&store), options.clone(), uptime));
-        let desk = Desk::new(Arc::clone(&store), lease.lease, executors.clone(), options.desk.clone(), uptime, running);
-        Self { desk, loops, beats, changes: store.changes(), options: options.clone(), draining, lease, uptime, store }
+        let desk =
+            Desk::new(Arc::clone(&store), lease.clone(), executors.clone(), options.desk.clone(), uptime, running);
+        let (changes, options) = (store.changes(), options.clone());
+        Self { desk, loops, beats, fallbacks, changes, options, draining, lease, uptime, store }
     }
 
     /// Takes and runs jobs until the shutdown, or until the lease is lost.
@@ -183,6 +240,7 @@ impl Life {
                 beat = self.beats.recv() => if self.hear(beat).await.is_err() {
                     return self.fenced().await;
                 },
+                Some(fallback) = self.fallbacks.recv() => on_event(NodeEvent::Fallback(fallback)),
                 () = self.desk.next_end() => looks = 0,
                 () = self.changes.next() => looks = 0,
                 () = sleep(pause) => looks += 1,
@@ -213,6 +271,10 @@ impl Life {
             }
             Some(Beat::Lost) | None => Err(End::Fenced),
         }
+    }
+
+    fn is_draining(&self) -> bool {
+        *self.draining.borrow()
     }
 
     async fn fenced(&mut self) -> End {
@@ -271,21 +333,27 @@ impl Life {
 /// Renews the lease on a task of its own, so that no amount of work delays it. When it cannot be renewed in time,
 /// everything is stopped from here, whatever the desk is waiting for.
 async fn keep_lease(
-    store: Arc<dyn Store>, mut lease: HeldLease, running: RunningSet, every: Duration, uptime: Uptime,
+    store: Arc<dyn Store>, lease: HeldLease, running: RunningSet, every: Duration, uptime: Uptime,
     tell: mpsc::Sender<Beat>,
 ) {
     let mut ticks = interval(every);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
-        ticks.tick().await;
-        let (sent_at, held) = (uptime.now(), lease);
+        let next_beat = async {
+            ticks.tick().await;
+            let sent_at = uptime.now();
+            lease.renew(&*store, sent_at).await.map(|beat| (beat, sent_at))
+        };
         let beat = tokio::select! {
-            beat = lease.renew(&*store, sent_at) => beat,
-            () = until_over(held, uptime) => Err(StoreError::LostLease),
+            biased;
+            beat = next_beat => beat,
+            () = until_over(&lease, uptime) => Err(StoreError::LostLease),
         };
         let over = match beat {
             // A desk that is busy hears the next one; the renewal must not wait for it.
-            Ok(beat) => matches!(tell.try_send(Beat::Answer { beat, sent_at }), Err(TrySendError::Closed(_))),
+            Ok((beat, sent_at)) => {
+                matches!(tell.try_send(Beat::Answer { beat, sent_at }), Err(TrySendError::Closed(_)))
+            }
             Err(error) if HeldLease::is_over(&error) => true,
             Err(error) => {
                 tracing::warn!("failed to renew the lease: {error}");
@@ -301,19 +369,33 @@ async fn keep_lease(
     }
 }
 
-/// Ends when a lease does not hold any more, for a renewal that hangs.
-async fn until_over(lease: HeldLease, uptime: Uptime) {
+/// Ends when a lease does not hold any more, for a renewal that hangs and for the time between two that failed.
+async fn until_over(lease: &HeldLease, uptime: Uptime) {
     while lease.holds(uptime.now()) {
-        sleep(SETBACK).await;
+        sleep(lease.left(uptime.now())).await;
     }
 }
 
-async fn fire_on_time(store: Arc<dyn Store>, lease: HeldLease, sweep: Duration, mut draining: watch::Receiver<bool>) {
-    let options = FireOptions { node: Some(lease.lease.node_id), sweep, ..FireOptions::default() };
+/// Hands on where the firing loop fires from; its jobs are found by the desk without its help.
+struct Fallbacks(mpsc::UnboundedSender<Fallback>);
+
+impl FireWatch for Fallbacks {
+    fn on_pass(&mut self, _pass: &FirePass) {}
+
+    fn on_fallback(&mut self, fallback: Fallback) {
+        // The node may be on its way out; then there is nobody to tell.
+        let _gone = self.0.send(fallback);
+    }
+}
+
+async fn fire_on_time(
+    store: Arc<dyn Store>, options: FireOptions, uptime: Uptime, mut watch: Fallbacks,
+    mut draining: watch::Receiver<bool>,
+) {
     let ended = async move {
         let _gone = draining.wait_for(|draining| *draining).await;
     };
-    fire::run_until(&*store, &options, |_| {}, ended).await;
+    fire::run_until(&*store, &options, uptime, &mut watch, ended).await;
 }
 
 /// Looks for lost nodes several times in a lease, so that one is noticed soon after its time.

@@ -14,6 +14,8 @@ pub struct ReconcilePass {
     pub looked_at: usize,
     /// Plans that were made anew; nothing in normal running.
     pub replanned: usize,
+    /// Schedules that were fired under a clock far ahead of the present one.
+    pub stuck_ahead: usize,
 }
 
 /// Looks through all schedules, a page at a time.
@@ -24,6 +26,7 @@ pub async fn reconcile_once(store: &dyn Store) -> StoreResult<ReconcilePass> {
         let page = store.reconcile_schedules(after, PAGE).await?;
         pass.looked_at += page.looked_at;
         pass.replanned += page.replanned;
+        pass.stuck_ahead += page.stuck_ahead;
         after = page.next;
         if after.is_none() {
             return Ok(pass);
@@ -38,8 +41,11 @@ pub async fn run(store: &dyn Store, every: Duration) {
     loop {
         ticks.tick().await;
         match reconcile_once(store).await {
-            Ok(ReconcilePass { replanned: 0, .. }) => {}
-            Ok(pass) => tracing::warn!(replanned = pass.replanned, "plans were missing or impossible"),
+            Ok(ReconcilePass { replanned: 0, stuck_ahead: 0, .. }) => {}
+            Ok(pass) => {
+                let (replanned, stuck_ahead) = (pass.replanned, pass.stuck_ahead);
+                tracing::warn!(replanned, stuck_ahead, "plans were missing, impossible or far ahead of the clock");
+            }
             Err(error) => tracing::warn!("failed to look through the plans: {error}"),
         }
     }

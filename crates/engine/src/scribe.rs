@@ -254,6 +254,7 @@ async fn write_on(inbox: Arc<Inbox>) {
     loop {
         inbox.gathering.notified().await;
         tokio::select! {
+            biased;
             () = inbox.hurry.notified() => {}
             () = sleep(GATHER) => {}
         }

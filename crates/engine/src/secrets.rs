@@ -172,7 +172,7 @@ impl Redactor {
                 *text = clean;
                 hidden
             }
-            Value::Array(items) => items.iter_mut().fold(false, |hidden, item| self.clean(item) || hidden),
+            Value::Array(items) => items.iter_mut().filter_map(|item| self.clean(item).then_some(())).count() > 0,
             Value::Object(fields) => {
                 let mut hidden = false;
                 let cleaned = std::mem::take(fields).into_iter().map(|(name, mut value)| {
@@ -204,8 +204,9 @@ fn without_edges(text: String, hidden: &str) -> String {
     }
 }
 
-fn percent_encoded(text: &str) -> String {
-    let mut encoded = String::new();
+/// The characters that mean nothing anywhere in an address stay; all others are written as `%XX`.
+pub(crate) fn percent_encoded(text: &str) -> String {
+    let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
             encoded.push(char::from(byte));

@@ -78,6 +78,8 @@ pub async fn run_job(
     };
     let work = catch_panics(job.id, executor.run(run));
     let end = tokio::select! {
+        // Which of two that are ready is heard must not be left to chance.
+        biased;
         end = work_until_stopped(job.id, work, &stop, grace + executor.last_moment()) => end,
         () = tell_timeout(&job, &stop) => stopped(job.id, StopReason::Timeout),
     };

@@ -9,23 +9,12 @@ use punctual_store_sqlite::{SqliteOptions, SqliteStore};
 use std::sync::Arc;
 
 /// How the stores are opened, each by its own options.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct StoreOptions {
     #[cfg(feature = "sqlite")]
     pub(crate) sqlite: SqliteOptions,
     #[cfg(feature = "postgres")]
     pub(crate) postgres: PostgresOptions,
-}
-
-impl Default for StoreOptions {
-    fn default() -> Self {
-        Self {
-            #[cfg(feature = "sqlite")]
-            sqlite: SqliteOptions::default(),
-            #[cfg(feature = "postgres")]
-            postgres: PostgresOptions::default(),
-        }
-    }
 }
 
 /// An open store of a known kind, for what only one kind can do.

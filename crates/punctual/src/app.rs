@@ -3,10 +3,11 @@
 use crate::address::{Backing, StoreOptions};
 use crate::enqueue::{Batch, Enqueue};
 use crate::handle::JobHandle;
-use crate::schedules::ScheduleBuilder;
+use crate::schedules::{Others, ScheduleBuilder};
 use crate::{Cancelled, Context, Error, JobId, JobView, NodeEvent, Result, Schedule, Target, TaskError};
 use punctual_core::execute::Executor;
 use punctual_core::store::{ScheduleKey, Store};
+use punctual_core::upkeep::Declarations;
 use punctual_engine::dispatch::DeskOptions;
 use punctual_engine::node::{self, NodeOptions, Signals};
 use punctual_engine::targets::command::{CommandExecutor, CommandOptions};
@@ -42,12 +43,16 @@ pub struct Punctual {
     shared: Arc<Shared>,
 }
 
+/// Is told what the node does.
+type OnEvent = Box<dyn Fn(&NodeEvent) + Send + Sync>;
+
 struct Shared {
     backing: Backing,
     store: Arc<dyn Store>,
     node: NodeOptions,
     executors: Mutex<Executors>,
-    on_event: Option<Box<dyn Fn(&NodeEvent) + Send + Sync>>,
+    owner: Option<String>,
+    on_event: Option<OnEvent>,
 }
 
 impl std::fmt::Debug for Punctual {
@@ -97,6 +102,7 @@ impl Punctual {
             node: NodeOptions::default(),
             executors: Executors::default(),
             commands: false,
+            owner: None,
             on_event: None,
         }
     }
@@ -245,6 +251,30 @@ impl Punctual {
         ScheduleBuilder::new(self.clone(), name)
     }
 
+    /// Writes all schedules of this program at once, or none of them. [`Others::Remove`] also removes those that it
+    /// declared before and does not any more: what waits of them is cancelled, and their history stays.
+    ///
+    /// ```
+    /// # punctual::testing::block_on(async {
+    /// # let test = punctual::testing::TestPunctual::new().await?;
+    /// use punctual::Others;
+    /// let old = test.schedule("old").cron("@daily")?.task("report");
+    /// let new = test.schedule("new").cron("@hourly")?.task("report");
+    /// test.declare([old], Others::Keep).await?;
+    /// test.declare([new], Others::Remove).await?;
+    /// assert!(test.schedule_state("old").await?.is_none());
+    /// # Ok::<(), punctual::Error>(())
+    /// # }).unwrap();
+    /// ```
+    pub async fn declare(
+        &self, schedules: impl IntoIterator<Item = ScheduleBuilder>, others: Others,
+    ) -> Result<Vec<Schedule>> {
+        let declared = schedules.into_iter().map(ScheduleBuilder::declaration).collect::<Result<Vec<_>>>()?;
+        let remove_others = others == Others::Remove;
+        let declarations = Declarations { owner: self.shared.owner.clone(), schedules: declared, remove_others };
+        Ok(self.shared.store.declare_schedules(declarations).await?.schedules)
+    }
+
     /// A schedule as it stands, by its name or id.
     ///
     /// ```
@@ -380,7 +410,8 @@ pub struct Builder {
     node: NodeOptions,
     executors: Executors,
     commands: bool,
-    on_event: Option<Box<dyn Fn(&NodeEvent) + Send + Sync>>,
+    owner: Option<String>,
+    on_event: Option<OnEvent>,
 }
 
 impl std::fmt::Debug for Builder {
@@ -394,6 +425,14 @@ impl Builder {
     #[must_use]
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.node.name = name.into();
+        self
+    }
+
+    /// Whose the schedules are that this program declares. Only those of the same owner are changed or removed by it, so
+    /// that two programs on one store need two.
+    #[must_use]
+    pub fn owner(mut self, owner: impl Into<String>) -> Self {
+        self.owner = Some(owner.into());
         self
     }
 
@@ -490,7 +529,7 @@ impl Builder {
                 .into());
         }
         let backing = Backing::open(&self.url, self.store).await?;
-        let (store, node, on_event) = (backing.store(), self.node, self.on_event);
+        let (store, node, owner, on_event) = (backing.store(), self.node, self.owner, self.on_event);
         let mut executors = self.executors;
         if self.commands {
             // A node that is stopped for as long as this has given up its lease, and so must its commands.
@@ -498,6 +537,6 @@ impl Builder {
             executors = executors.with("command", Arc::new(CommandExecutor::new(options)));
         }
         let executors = Mutex::new(executors);
-        Ok(Punctual { shared: Arc::new(Shared { backing, store, node, executors, on_event }) })
+        Ok(Punctual { shared: Arc::new(Shared { backing, store, node, executors, owner, on_event }) })
     }
 }

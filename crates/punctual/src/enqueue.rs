@@ -146,10 +146,10 @@ impl Enqueue {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// # }).unwrap();
     /// ```
-    pub fn send_in<'a, T: Join>(self, transaction: &'a mut T) -> T::Sent<'a, JobHandle> {
+    pub fn send_in<T: Join>(self, transaction: &mut T) -> T::Sent<'_, JobHandle> {
         let Self { punctual, job } = self;
         let jobs = job.map(|job| vec![job]);
-        transaction.join(punctual, jobs, |punctual, ids| one(punctual, ids))
+        transaction.join(punctual, jobs, one)
     }
 
     pub(crate) fn into_job(self) -> std::result::Result<NewJob, Invalid> {
@@ -195,7 +195,7 @@ impl Batch {
     }
 
     /// Makes the jobs inside a transaction of the program's own; see [`Enqueue::send_in`].
-    pub fn send_in<'a, T: Join>(self, transaction: &'a mut T) -> T::Sent<'a, Vec<JobHandle>> {
+    pub fn send_in<T: Join>(self, transaction: &mut T) -> T::Sent<'_, Vec<JobHandle>> {
         transaction.join(self.punctual, self.jobs, |punctual, ids| Ok(all(punctual, ids)))
     }
 }

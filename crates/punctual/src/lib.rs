@@ -34,7 +34,6 @@ mod address;
 mod app;
 #[cfg(feature = "calls")]
 pub mod calls;
-mod declare;
 mod enqueue;
 mod error;
 mod handle;
@@ -49,7 +48,7 @@ pub use enqueue::{Batch, Enqueue};
 pub use error::{Error, Result};
 pub use handle::JobHandle;
 pub use join::Join;
-pub use schedules::ScheduleBuilder;
+pub use schedules::{Others, ScheduleBuilder};
 
 pub use jiff::{SignedDuration, Timestamp};
 pub use punctual_core::cron::Dst;

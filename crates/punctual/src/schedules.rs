@@ -8,10 +8,21 @@ use punctual_core::invalid::Invalid;
 use punctual_core::job::Timeout;
 use punctual_core::json::Json;
 use punctual_core::name::Name;
-use punctual_core::schedule::{Dependency, ScheduleDefinition, Source};
+use punctual_core::schedule::{Dependency, FiredFrom, ScheduleDefinition};
+use punctual_core::store::StoreError;
 use punctual_core::timing::TimingSpec;
+use punctual_core::upkeep::Declaration;
 use serde::Serialize;
 use std::time::Duration;
+
+/// What happens to schedules that this program declared before and does not any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Others {
+    /// They stay.
+    Keep,
+    /// They are removed.
+    Remove,
+}
 
 /// A schedule that is not saved yet; begun by [`Punctual::schedule`].
 ///
@@ -230,11 +241,16 @@ impl ScheduleBuilder {
     /// Writes the schedule to the store: new, changed if its definition is another one, or left as it is. Saving at
     /// every start of the program is how it is meant; a paused schedule stays paused, and no slot fires by it.
     ///
-    /// Refused: the name of a schedule that was not declared in code, because that one belongs to somebody else.
+    /// Refused: the name of a schedule that was not declared in code, or under another owner (see
+    /// [`Builder::owner`](crate::Builder::owner)), because that one belongs to somebody else.
     pub async fn save(self) -> Result<Schedule> {
         let punctual = self.punctual.clone();
-        let definition = self.definition()?;
-        crate::declare::save(&*punctual.store(), definition).await
+        let saved = punctual.declare([self], Others::Keep).await?.pop();
+        Ok(saved.ok_or_else(|| StoreError::Internal("the store declared no schedule".to_owned()))?)
+    }
+
+    pub(crate) fn declaration(self) -> Result<Declaration> {
+        Ok(Declaration { definition: self.definition()?, fired_from: FiredFrom::Store })
     }
 
     fn definition(self) -> Result<ScheduleDefinition> {
@@ -265,7 +281,6 @@ impl ScheduleBuilder {
             max_concurrent_runs: rest.max_concurrent_runs,
             jitter: rest.jitter,
             depends_on: rest.depends_on,
-            source: Source::Code,
             ..usual
         })
     }

@@ -29,6 +29,7 @@ use punctual_core::virtual_clock::VirtualClock;
 use punctual_engine::clock::Uptime;
 use punctual_engine::dispatch::{Desk, DeskOptions, RunningSet};
 use punctual_engine::fire::fire_once;
+use punctual_engine::lease::HeldLease;
 use punctual_engine::offers::settle_offers_once;
 use serde::de::DeserializeOwned;
 use std::ops::Deref;
@@ -193,7 +194,9 @@ impl<'t> Worker<'t> {
         let node = NewNode { name: "test".to_owned(), offers: executors.job_types() };
         let lease = store.register_node(node).await?;
         let options = DeskOptions { room: ROOM, prefetch: 0, queues: Vec::new(), grace: Duration::from_secs(10) };
-        let desk = Desk::new(test.store(), lease, executors, options, Uptime::start(), RunningSet::default());
+        // Nobody else is there to take over, however long the test thinks.
+        let held = HeldLease::new(lease, Duration::MAX / 4, Duration::ZERO);
+        let desk = Desk::new(test.store(), held, executors, options, Uptime::start(), RunningSet::default());
         settle_offers_once(&*store).await?;
         Ok(Self { test, store, lease, desk })
     }

@@ -77,18 +77,22 @@ CREATE TRIGGER step_memos_go_with_their_chain BEFORE DELETE ON punctual_internal
 CREATE TRIGGER step_memos_are_not_truncated BEFORE TRUNCATE ON punctual_internal.step_memos
   EXECUTE FUNCTION punctual_internal.refuse('a step is remembered once');
 
--- As before, and what runs leave behind goes with them. Forgets the jobs of whole partitions that lie before a mark, with their runs, and says how many. What must stay is
--- carried over first: jobs that have not ended, or not before the mark, and the past of chains that go on. At most
--- `carry` jobs are carried, because the ledgers are locked meanwhile; a partition of which more must stay is left to
--- be pruned row by row. Busy ledgers are left for the next time as well.
-CREATE OR REPLACE FUNCTION punctual_internal.drop_old_jobs(before timestamptz, carry bigint) RETURNS bigint
+-- As before, and what runs leave behind goes with them.
+CREATE OR REPLACE FUNCTION punctual_internal.drop_old_jobs(
+  runs_before timestamptz, failed_before timestamptz, keep_last bigint, carry bigint
+) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = '' AS $$
 DECLARE
   jobs_part record;
   runs_part text;
-  stays text := 'NOT EXISTS (SELECT 1 FROM punctual_internal.%2$I AS r WHERE r.job_id = j.id AND r.finished_at < $1)
+  stays text := 'NOT EXISTS (SELECT 1 FROM punctual_internal.%2$I AS r WHERE r.job_id = j.id
+                             AND r.finished_at < CASE r.outcome WHEN ''failed'' THEN $2 ELSE $1 END)
     OR EXISTS (SELECT 1 FROM punctual_internal.retries AS t JOIN punctual_internal.jobs AS n ON n.id = t.job_id
                WHERE t.retry_of = j.id)';
+  is_latest text := '$3 > 0 AND j.schedule_id IS NOT NULL AND j.id >= coalesce(
+      (SELECT n.id FROM punctual_internal.jobs AS n WHERE n.schedule_id = j.schedule_id
+       ORDER BY n.id DESC LIMIT 1 OFFSET greatest($3 - 1, 0)), ''00000000-0000-0000-0000-000000000000'')';
+  latest uuid[];
   record text;
   kept uuid[];
   many bigint;
@@ -98,21 +102,28 @@ BEGIN
   PERFORM pg_catalog.set_config('lock_timeout', '1s', true);
   FOR jobs_part IN
     SELECT p.name, p.from_at FROM punctual_internal.partitions AS p
-    WHERE p.parent = 'jobs' AND p.to_at <= before ORDER BY p.from_at
+    WHERE p.parent = 'jobs' AND p.to_at <= runs_before ORDER BY p.from_at
   LOOP
     SELECT p.name INTO runs_part FROM punctual_internal.partitions AS p
     WHERE p.parent = 'runs' AND p.from_at = jobs_part.from_at;
     CONTINUE WHEN runs_part IS NULL;
-    EXECUTE format('SELECT count(*) FROM (SELECT 1 FROM punctual_internal.%1$I AS j WHERE ' || stays || ' LIMIT $2) AS s',
-                   jobs_part.name, runs_part) INTO many USING before, carry + 1;
+    -- The latest of a schedule are counted while the partition is still one of the ledger's: those that come meanwhile
+    -- can only make them fewer.
+    EXECUTE format('SELECT array_agg(s.id) FROM (SELECT j.id FROM punctual_internal.%1$I AS j
+                    WHERE ' || is_latest || ' LIMIT $4) AS s', jobs_part.name)
+      INTO latest USING runs_before, failed_before, keep_last, carry + 1;
+    EXECUTE format('SELECT count(*) FROM (SELECT 1 FROM punctual_internal.%1$I AS j
+                    WHERE j.id = ANY ($4) OR ' || stays || ' LIMIT $3) AS s', jobs_part.name, runs_part)
+      INTO many USING runs_before, failed_before, carry + 1, coalesce(latest, '{}');
     CONTINUE WHEN many > carry;
     BEGIN
       EXECUTE format('ALTER TABLE punctual_internal.jobs DETACH PARTITION punctual_internal.%I', jobs_part.name);
       EXECUTE format('ALTER TABLE punctual_internal.runs DETACH PARTITION punctual_internal.%I', runs_part);
       -- Asked again under the lock. A retry in the partition itself is not seen by the first half any more.
-      EXECUTE format('SELECT array_agg(j.id) FROM punctual_internal.%1$I AS j WHERE ' || stays
+      EXECUTE format('SELECT array_agg(j.id) FROM punctual_internal.%1$I AS j WHERE j.id = ANY ($3) OR ' || stays
         || ' OR EXISTS (SELECT 1 FROM punctual_internal.retries AS t JOIN punctual_internal.%1$I AS n ON n.id = t.job_id
-                        WHERE t.retry_of = j.id)', jobs_part.name, runs_part) INTO kept USING before;
+                        WHERE t.retry_of = j.id)', jobs_part.name, runs_part)
+        INTO kept USING runs_before, failed_before, coalesce(latest, '{}');
       EXECUTE format('SELECT count(*) FROM punctual_internal.%I', jobs_part.name) INTO many;
       EXECUTE format('DELETE FROM punctual_internal.retries AS t USING punctual_internal.%I AS j
                       WHERE t.retry_of = j.id AND NOT (j.id = ANY ($1))', jobs_part.name) USING coalesce(kept, '{}');

@@ -36,7 +36,7 @@ CREATE INDEX schedule_state_no_executor ON punctual_internal.schedule_state (sch
 CREATE TYPE punctual_internal.wanted_job AS (
   n bigint, id uuid, queue text, job_type text, priority integer, target json, input json, run_at timestamptz,
   serial_key text, job_key text, job_key_mode text, tags json, retry json, timeout_us bigint, template_id uuid,
-  grant_id uuid, trigger text, trigger_detail text, trace_context text, made boolean
+  grant_id uuid, trigger text, trigger_detail text, trace_context text, owner text, made boolean
 );
 
 -- Reads the jobs of a document: an array of objects whose only required field is `target`. Documents within it are
@@ -68,6 +68,7 @@ LANGUAGE sql VOLATILE SET search_path = '' AS $$
     coalesce(e.job ->> 'trigger', 'api'),
     e.job ->> 'trigger_detail',
     e.job ->> 'trace_context',
+    e.job ->> 'owner',
     true
   FROM drawn
   CROSS JOIN json_array_elements($1) WITH ORDINALITY AS e (job, n)
@@ -209,9 +210,9 @@ BEGIN
   ), made AS (
     INSERT INTO punctual_internal.jobs (
       id, created_at, lane_id, priority, target, input, run_at, serial_key, job_key, job_key_mode, tags, retry, timeout_us,
-      template_id, grant_id, trigger, trigger_detail, trace_context)
+      template_id, grant_id, trigger, trigger_detail, trace_context, owner)
     SELECT id, at, lane_id, priority, target, input, run_at, serial_key, job_key, job_key_mode, tags, retry, timeout_us,
-           template_id, grant_id, trigger, trigger_detail, trace_context
+           template_id, grant_id, trigger, trigger_detail, trace_context, owner
     FROM making
   ), later AS (
     INSERT INTO punctual_internal.delayed (job_id, run_at) SELECT id, run_at FROM making WHERE run_at > at
@@ -240,6 +241,8 @@ BEGIN
     WHERE q.job_id = head.job_id AND NOT q.ready
       AND NOT EXISTS (SELECT 1 FROM punctual_internal.running AS g WHERE g.serial_key = w.key);
   END IF;
+  -- Told whether anybody waits now or not: who begins to wait before the commit would not see these jobs, and what the
+  -- sequences `waits` and `told` say would outlive a rollback.
   IF tell THEN
     PERFORM pg_catalog.pg_notify('punctual_wake', '');
   END IF;

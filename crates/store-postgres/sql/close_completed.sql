@@ -2,16 +2,16 @@
 -- ends: no serial key to be freed, no schedule to be told. Else it does nothing, and the ends are judged one by one. The
 -- answer is the jobs that were closed; one that is missing has lost its lease meanwhile.
 --
--- Differs from SQLite, where a second statement costs no round trip.
+-- Differs from SQLite, where a second statement costs no round trip. The fence as in `take_running`.
 WITH ended AS MATERIALIZED (
   SELECT * FROM unnest($2::uuid[], $5::integer[], $6::text[], $7::text[], $8::text[])
     AS w (job_id, exit_code, output, log_ref, usage)
 ), held AS MATERIALIZED (
   SELECT count(*) = cardinality($2::uuid[]) AS whole FROM punctual_internal.running
-  WHERE job_id = ANY ($2) AND node_id = $3 AND lease_id = $4 AND serial_key IS NULL AND schedule_id IS NULL
+  WHERE job_id = ANY ($2) AND node_id = $3 AND (lease_id = $4) IS TRUE AND serial_key IS NULL AND schedule_id IS NULL
 ), taken AS (
   DELETE FROM punctual_internal.running
-  WHERE job_id = ANY ($2) AND node_id = $3 AND lease_id = $4 AND (SELECT whole FROM held)
+  WHERE job_id = ANY ($2) AND node_id = $3 AND (lease_id = $4) IS TRUE AND (SELECT whole FROM held)
   RETURNING job_id, node_id, started_at
 )
 INSERT INTO punctual_internal.runs (job_id, node_id, started_at, finished_at, final, outcome, exit_code, output, log_ref,

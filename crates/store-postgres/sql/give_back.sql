@@ -1,4 +1,6 @@
 -- Out of `running`, to go back to the exact place, by the holder of the lease alone.
+--
+-- The fence as in `take_running`.
 DELETE FROM punctual_internal.running
-WHERE job_id = ANY ($1) AND node_id = $2 AND lease_id = $3 AND cancel_requested_at IS NULL
+WHERE job_id = ANY ($1) AND node_id = $2 AND (lease_id = $3) IS TRUE AND cancel_requested_at IS NULL
 RETURNING job_id, lane_id, priority, position, created_at, queued_at, serial_key, schedule_id

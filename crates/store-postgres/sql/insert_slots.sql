@@ -1,6 +1,8 @@
--- Writes decisions, except where the slot has one already or lies at or below the watermark: there nothing fires.
+-- Writes decisions, except where the slot has one already or lies at or below the watermark: there nothing fires. A
+-- range is not written over rows of which its plan knows nothing.
 --
--- Differs from SQLite: a whole batch at once. The answer names the slots that were written.
+-- Differs from SQLite: a whole batch at once, and ranges are looked at here. The answer names the slots that were
+-- written; whoever misses one writes them one by one.
 INSERT INTO punctual_internal.slots (schedule_id, slot_at, through, count, decision, reason, job_id, decided_at, node_id,
                                      late_ms, schedule_version)
 SELECT w.schedule_id, w.slot_at, w.through, w.count, w.decision, w.reason, w.job_id, $1, $2, w.late_ms, w.version
@@ -9,5 +11,9 @@ FROM unnest($3::uuid[], $4::timestamptz[], $5::timestamptz[], $6::bigint[], $7::
   AS w (schedule_id, slot_at, through, count, decision, reason, job_id, late_ms, version)
 WHERE NOT EXISTS (SELECT 1 FROM punctual_internal.schedule_state AS t
                   WHERE t.schedule_id = w.schedule_id AND t.fired_through >= w.slot_at)
+  AND NOT (w.count > 1 AND EXISTS (
+    SELECT 1 FROM punctual_internal.slots AS s
+    WHERE s.schedule_id = w.schedule_id AND s.slot_at <= w.through AND s.slot_at > greatest(w.slot_at, (
+      SELECT t.last_slot_at FROM punctual_internal.schedule_state AS t WHERE t.schedule_id = w.schedule_id))))
 ON CONFLICT (schedule_id, slot_at) DO NOTHING
 RETURNING schedule_id, slot_at

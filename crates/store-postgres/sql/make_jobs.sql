@@ -1,7 +1,8 @@
--- Makes jobs and puts those whose time has come into their queues, in the order given; or nowhere yet, when the caller
--- gives the place itself. A job with a serial key is held until `ready_serial_heads` says otherwise. The statement that
--- follows says what else becomes of them. The answer is the instant they were made at, or nothing at all when a lane
--- has to be made first.
+-- Makes jobs and puts each where it belongs, in the order given: into `delayed` when its time is ahead, else into its
+-- queue; or nowhere yet, when the caller gives the place itself. A job with a serial key is held until
+-- `ready_serial_heads` says otherwise. The answer is the instant they were made at, or nothing at all when a lane has
+-- to be made first. Nodes are told in the same statement if one has begun to wait since the last time (`waits`), or if
+-- a delayed job comes before all others.
 --
 -- Differs from SQLite: a whole batch in one statement, and so in one round trip, with ids made of the database's time.
 -- What jobs have in common travels once, as their kind, and a list that is too short is filled up with nulls, because
@@ -49,4 +50,19 @@ WITH clock AS MATERIALIZED (
     WHERE (w.run_at > w.made_at) IS NOT TRUE AND $2
     ORDER BY w.n
   ) AS w
+), live AS (
+  INSERT INTO punctual_internal.schedule_live (schedule_id, job_id)
+  SELECT schedule_id, id FROM wanted WHERE schedule_id IS NOT NULL
+), later AS (
+  INSERT INTO punctual_internal.delayed (job_id, run_at)
+  SELECT id, run_at FROM wanted WHERE run_at > made_at AND $2
 )
+SELECT at, (
+  SELECT CASE WHEN setval('punctual_internal.told', last_value) > 0 THEN pg_notify('punctual_wake', '') END
+  FROM punctual_internal.waits WHERE $2 AND last_value > (SELECT last_value FROM punctual_internal.told)
+), (
+  SELECT pg_notify('punctual_wake', '') FROM wanted WHERE run_at > made_at AND $2
+  HAVING min(run_at) < (SELECT coalesce(min(run_at), 'infinity') FROM punctual_internal.delayed
+                        WHERE run_at IS NOT NULL)
+)
+FROM clock WHERE NOT EXISTS (SELECT 1 FROM kinds WHERE lane_id IS NULL)

@@ -6,7 +6,8 @@ SELECT (extract(epoch FROM min(due) - coalesce($1, now())) * 1000000)::bigint FR
    WHERE enabled AND next_run_at IS NOT NULL ORDER BY next_run_at LIMIT 1)
   UNION ALL
   (SELECT coalesce($1, now()) FROM punctual_internal.schedule_state
-   WHERE enabled AND next_run_at IS NULL AND exhausted_at IS NULL AND problem IS NULL LIMIT 1)
+   WHERE enabled AND next_run_at IS NULL AND exhausted_at IS NULL AND problem IS NULL
+     AND fired_from = 'store' LIMIT 1)
   UNION ALL
   (SELECT run_at FROM punctual_internal.delayed WHERE run_at IS NOT NULL ORDER BY run_at LIMIT 1)
 ) AS dues

@@ -1,6 +1,12 @@
--- Forgets ledger rows below the watermark; what keeps a slot from firing twice is the watermark itself.
-DELETE FROM punctual_internal.slots WHERE (schedule_id, slot_at) IN (
-  SELECT s.schedule_id, s.slot_at FROM punctual_internal.slots AS s
-  JOIN punctual_internal.schedule_state AS t ON t.schedule_id = s.schedule_id
-  WHERE s.slot_at < $1 AND s.through < $1 AND t.fired_through >= s.through
-  LIMIT $2)
+-- The next ledger rows that may be forgotten, below the watermark, schedule by schedule: what keeps a slot from firing
+-- twice is the watermark itself.
+SELECT s.schedule_id, s.slot_at FROM punctual_internal.schedule_state AS t
+CROSS JOIN LATERAL (
+  SELECT schedule_id, slot_at FROM punctual_internal.slots
+  WHERE schedule_id = t.schedule_id AND slot_at < $2 AND through < $2 AND through <= t.fired_through
+  ORDER BY slot_at
+  LIMIT $3
+) AS s
+WHERE t.schedule_id >= $1
+ORDER BY t.schedule_id, s.slot_at
+LIMIT $3

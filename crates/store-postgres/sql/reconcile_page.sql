@@ -3,7 +3,7 @@
 -- Differs from SQLite: nothing is locked here; what looks impossible is locked and looked at again before it is mended.
 FROM (
   SELECT * FROM punctual_internal.schedule_state
-  WHERE schedule_id > $1 AND enabled AND exhausted_at IS NULL
+  WHERE schedule_id > $1 AND enabled AND exhausted_at IS NULL AND fired_from = 'store'
   ORDER BY schedule_id
   LIMIT $2
 ) AS t

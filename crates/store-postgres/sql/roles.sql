@@ -31,7 +31,8 @@ GRANT INSERT, UPDATE, DELETE ON
   punctual_internal.schedule_versions, punctual_internal.schedule_state, punctual_internal.schedule_results,
   punctual_internal.delayed, punctual_internal.queue, punctual_internal.serial_keys, punctual_internal.running,
   punctual_internal.retries, punctual_internal.schedule_live, punctual_internal.nodes, punctual_internal.leases,
-  punctual_internal.reservations, punctual_internal.run_progress, punctual_internal.job_keys TO punctual_worker;
+  punctual_internal.reservations, punctual_internal.run_progress, punctual_internal.job_keys,
+  punctual_internal.outbox TO punctual_worker;
 -- Retention deletes by row what is old enough; the triggers refuse everything else.
 GRANT INSERT, DELETE ON
   punctual_internal.jobs, punctual_internal.runs, punctual_internal.slots, punctual_internal.artifacts,
@@ -43,7 +44,8 @@ GRANT USAGE ON SEQUENCE punctual_internal.positions TO punctual_admin, punctual_
 GRANT USAGE, SELECT, UPDATE ON SEQUENCE punctual_internal.waits, punctual_internal.told
   TO punctual_admin, punctual_worker;
 GRANT EXECUTE ON FUNCTION
-  punctual_internal.make_partitions(timestamptz, interval), punctual_internal.drop_old_jobs(timestamptz, bigint),
+  punctual_internal.make_partitions(timestamptz, interval),
+  punctual_internal.drop_old_jobs(timestamptz, timestamptz, bigint, bigint),
   punctual_internal.drop_old_slots(timestamptz, bigint) TO punctual_admin, punctual_worker;
 -- Who may do what through the API is nothing that a worker needs to see.
 REVOKE ALL ON punctual_internal.api_tokens, punctual_internal.sessions, punctual_internal.idempotency_keys,

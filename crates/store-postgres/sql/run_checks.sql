@@ -75,7 +75,7 @@ UNION ALL
 UNION ALL
 (SELECT 'schedule_unplanned', s.name::text FROM punctual_internal.schedule_state AS t
   JOIN punctual_internal.schedules AS s ON s.id = t.schedule_id
-  WHERE s.deleted_at IS NULL AND t.enabled AND t.exhausted_at IS NULL AND t.problem IS NULL
+  WHERE s.deleted_at IS NULL AND t.enabled AND t.exhausted_at IS NULL AND t.problem IS NULL AND t.fired_from = 'store'
     AND (t.next_run_at IS NULL OR t.next_slot_at IS NULL) LIMIT $1)
 UNION ALL
 (SELECT 'decided_in_future', s.name::text FROM punctual_internal.schedule_state AS t

@@ -3,7 +3,7 @@
 -- Differs from SQLite as `due_schedules` does.
 FROM (
   SELECT * FROM punctual_internal.schedule_state
-  WHERE enabled AND next_run_at IS NULL AND exhausted_at IS NULL AND problem IS NULL
+  WHERE enabled AND next_run_at IS NULL AND exhausted_at IS NULL AND problem IS NULL AND fired_from = 'store'
   ORDER BY schedule_id
   LIMIT $1
   FOR UPDATE SKIP LOCKED

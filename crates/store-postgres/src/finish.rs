@@ -4,6 +4,7 @@ use crate::Shared;
 use crate::error::Work;
 use crate::jobs::{Closing, closing_params, serial_keys, settling};
 use crate::making::{Making, trimmed};
+use crate::outbox::notice_params;
 use crate::params::params;
 use crate::rows::{self, Columns, Unreadable};
 use crate::session::{Answer, Session, Step};
@@ -11,12 +12,13 @@ use crate::sql;
 use crate::tx::{Patience, Tx, commit_failure};
 use crate::wake::Wake;
 use jiff::Timestamp;
-use punctual_core::closing::{Again, EndFacts, Retry, judge_end, may_go_on, storable_text};
-use punctual_core::id::{JobId, ScheduleId};
+use punctual_core::closing::{Again, EndFacts, Retry, is_of_interest, judge_end, storable_text};
+use punctual_core::id::{JobId, NoticeId, ScheduleId};
 use punctual_core::job::{Artifact, Job};
 use punctual_core::json::Json;
 use punctual_core::run::{ErrorCode, Outcome};
 use punctual_core::store::{FinishResult, FinishedRun, Lease, StoreResult};
+use punctual_core::upkeep::{News, Notice};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::SystemTime;
 use tokio_postgres::Row;
@@ -25,8 +27,11 @@ use uuid::Uuid;
 /// Closes a batch of runs, all or none; a conflict with somebody else is tried again.
 pub(crate) async fn finish_runs(shared: &Shared, lease: Lease, runs: &[FinishedRun]) -> StoreResult<Vec<FinishResult>> {
     let mut patience = Patience::default();
+    let mut suspicious = false;
     loop {
-        match try_finish(shared, lease, runs).await {
+        match try_finish(shared, lease, runs, suspicious).await {
+            // One of them has a run already, as a restored backup may hold it. Nobody pays for that look otherwise.
+            Err(failure) if failure.is_unique_violation() && !suspicious => suspicious = true,
             Err(failure) if patience.allows(&failure).await => {}
             finished => return Ok(finished?),
         }
@@ -65,11 +70,11 @@ async fn try_close_completed(shared: &Shared, lease: Lease, runs: &[FinishedRun]
 }
 
 /// Two round trips: out of `running`, and everything that follows with the COMMIT.
-async fn try_finish(shared: &Shared, lease: Lease, runs: &[FinishedRun]) -> Work<Vec<FinishResult>> {
+async fn try_finish(shared: &Shared, lease: Lease, runs: &[FinishedRun], suspicious: bool) -> Work<Vec<FinishResult>> {
     if runs.is_empty() {
         return Ok(Vec::new());
     }
-    if let Some(results) = try_close_completed(shared, lease, runs).await? {
+    if !suspicious && let Some(results) = try_close_completed(shared, lease, runs).await? {
         shared.ended.send_replace(());
         return Ok(results);
     }
@@ -77,7 +82,7 @@ async fn try_finish(shared: &Shared, lease: Lease, runs: &[FinishedRun]) -> Work
     let (mut tx, mut answers) = Tx::begin_with(shared, taking(ids, lease)).await?;
     let taken = answers.pop().map(Answer::rows).unwrap_or_default();
     let judged = match rows::collect(&taken, taken_run) {
-        Ok(taken) => tx.judge_ends(lease, runs, taken.into_iter().collect()).await,
+        Ok(taken) => tx.judge_ends(lease, runs, taken.into_iter().collect(), suspicious).await,
         Err(error) => Err(error.into()),
     };
     let ends = match judged {
@@ -91,6 +96,7 @@ async fn try_finish(shared: &Shared, lease: Lease, runs: &[FinishedRun]) -> Work
     shared.ended.send_replace(());
     if wakes {
         shared.ring();
+        shared.ring_plans();
     }
     Ok(ends.results)
 }
@@ -132,6 +138,7 @@ pub(crate) struct Ends<'a> {
     pub(crate) results: Vec<FinishResult>,
     closings: Vec<Closing<'a>>,
     tallies: BTreeMap<ScheduleId, Tally>,
+    notices: Vec<Notice>,
     keys: BTreeSet<String>,
 }
 
@@ -141,6 +148,13 @@ struct Tally {
     last: Outcome,
     succeeded: bool,
     failures: i64,
+    /// Whether a failure is told that came after the last success.
+    failing: bool,
+    /// Whether one is told that came before it.
+    hurt: bool,
+    /// The notice that is written if the success ends a failure, and the job that succeeded.
+    notice: NoticeId,
+    job: JobId,
 }
 
 impl Ends<'_> {
@@ -157,8 +171,15 @@ impl Ends<'_> {
                 self.tallies.values().map(|tally| tally.last.as_str()).collect::<Vec<_>>(),
                 self.tallies.values().map(|tally| tally.succeeded).collect::<Vec<_>>(),
                 self.tallies.values().map(|tally| tally.failures).collect::<Vec<_>>(),
+                self.tallies.values().map(|tally| tally.failing).collect::<Vec<_>>(),
+                self.tallies.values().map(|tally| tally.hurt).collect::<Vec<_>>(),
+                self.tallies.values().map(|tally| tally.notice.0).collect::<Vec<_>>(),
+                self.tallies.values().map(|tally| tally.job.0).collect::<Vec<_>>(),
             ];
             steps.push(Step::Count(sql::record_results, params));
+        }
+        if !self.notices.is_empty() {
+            steps.push(Step::Count(sql::insert_notices, notice_params(&self.notices, now)));
         }
         if !self.keys.is_empty() {
             steps.extend(settling(&self.keys));
@@ -171,12 +192,26 @@ impl Ends<'_> {
         !self.keys.is_empty() || self.results.iter().any(|it| matches!(it, FinishResult::Closed { retry: Some(_) }))
     }
 
-    fn count(&mut self, schedule: ScheduleId, outcome: Outcome) {
-        let tally = self.tallies.entry(schedule).or_insert(Tally { last: outcome, succeeded: false, failures: 0 });
+    fn count(&mut self, schedule: ScheduleId, job: JobId, outcome: Outcome, told: bool, notice: NoticeId) {
+        let tally = self.tallies.entry(schedule).or_insert(Tally {
+            last: outcome,
+            succeeded: false,
+            failures: 0,
+            failing: false,
+            hurt: false,
+            notice,
+            job,
+        });
         tally.last = outcome;
         match outcome {
-            Outcome::Completed => (tally.succeeded, tally.failures) = (true, 0),
-            Outcome::Failed => tally.failures += 1,
+            Outcome::Completed => {
+                (tally.hurt, tally.failing) = (tally.hurt || tally.failing, false);
+                (tally.succeeded, tally.failures, tally.job) = (true, 0, job);
+            }
+            Outcome::Failed => {
+                tally.failures += 1;
+                tally.failing |= told;
+            }
             Outcome::Skipped | Outcome::Cancelled => {}
         }
     }
@@ -186,9 +221,10 @@ impl Tx<'_> {
     /// Judges each end by itself, and makes the retries. What was not taken has lost its lease; what was reported
     /// twice counts once.
     pub(crate) async fn judge_ends<'a>(
-        &self, lease: Lease, runs: &'a [FinishedRun], mut taken: HashMap<JobId, TakenRun>,
+        &self, lease: Lease, runs: &'a [FinishedRun], mut taken: HashMap<JobId, TakenRun>, suspicious: bool,
     ) -> Work<Ends<'a>> {
-        let jobs = self.jobs_to_go_on(runs, &taken).await?;
+        let ended = if suspicious { self.ended_already(runs).await? } else { HashSet::new() };
+        let jobs = self.jobs_of_failures(runs, &taken).await?;
         let mut ends = Ends::default();
         let mut wanted = Vec::new();
         for run in runs {
@@ -196,9 +232,15 @@ impl Tx<'_> {
                 ends.results.push(FinishResult::LostLease);
                 continue;
             };
+            ends.keys.extend(taken.serial_key);
+            if ended.contains(&run.job_id) {
+                ends.results.push(FinishResult::AlreadyClosed);
+                continue;
+            }
             let chance = u64::from_be_bytes(self.id_bits()).wrapping_mul(0x9e37_79b9_7f4a_7c15);
             let job = jobs.get(&run.job_id);
             let end = judge_end(run, EndFacts { job, cancel_code: taken.cancel_code, now: self.now, chance });
+            let news = job.and_then(|job| News::of_end(job, &end));
             ends.closings.push(Closing {
                 job_id: run.job_id,
                 schedule_id: taken.schedule_id,
@@ -214,9 +256,9 @@ impl Tx<'_> {
                 is_final: end.retry.is_none(),
             });
             if let Some(schedule) = taken.schedule_id {
-                ends.count(schedule, end.outcome);
+                ends.count(schedule, run.job_id, end.outcome, news.is_some(), self.notice_id());
             }
-            ends.keys.extend(taken.serial_key);
+            ends.notices.extend(news.map(|news| self.notice(news)));
             wanted.extend(end.retry.map(|retry| (ends.results.len(), retry)));
             ends.results.push(FinishResult::Closed { retry: None });
         }
@@ -224,11 +266,22 @@ impl Tx<'_> {
         Ok(ends)
     }
 
-    /// The jobs of those runs after which something may follow. Nobody wants that of what was cancelled or deleted.
-    async fn jobs_to_go_on(&self, runs: &[FinishedRun], taken: &HashMap<JobId, TakenRun>) -> Work<HashMap<JobId, Job>> {
+    /// Which of the runs have ended already, although their claims stand.
+    async fn ended_already(&self, runs: &[FinishedRun]) -> Work<HashSet<JobId>> {
+        let ids: Vec<Uuid> = runs.iter().map(|run| run.job_id.0).collect();
+        let find = "SELECT job_id FROM punctual_internal.runs WHERE job_id = ANY ($1)";
+        let found: Vec<JobId> = self.all(find, params![ids], |row| Columns::of(row).id()).await?;
+        Ok(found.into_iter().collect())
+    }
+
+    /// The jobs of those runs after which something may follow, or whose end is told. Nobody wants that of what was
+    /// cancelled or deleted.
+    async fn jobs_of_failures(
+        &self, runs: &[FinishedRun], taken: &HashMap<JobId, TakenRun>,
+    ) -> Work<HashMap<JobId, Job>> {
         let ids: Vec<Uuid> = runs
             .iter()
-            .filter(|run| may_go_on(run) && taken.get(&run.job_id).is_some_and(|taken| !taken.cancel_requested))
+            .filter(|run| is_of_interest(run) && taken.get(&run.job_id).is_some_and(|taken| !taken.cancel_requested))
             .map(|run| run.job_id.0)
             .collect();
         if ids.is_empty() {

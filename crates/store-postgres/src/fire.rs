@@ -21,9 +21,13 @@ use tokio_postgres::Row;
 use uuid::Uuid;
 
 /// A schedule's row: its id, and what it says unless it cannot be understood.
-type ScheduleRow = (ScheduleId, Result<Schedule, Unreadable>);
+pub(crate) type ScheduleRow = (ScheduleId, Result<Schedule, Unreadable>);
 
-/// Decides what is due, in three round trips for a whole batch: lock, write, commit.
+/// How long firing waits for a table that somebody has locked as a whole. A node that waits for ever does not notice
+/// that it cannot fire, and would take one connection after the other.
+const LOCKS: &str = "SET LOCAL lock_timeout = '2s'";
+
+/// Decides what is due, in four round trips for a whole batch: begin, lock, write, commit.
 pub(crate) async fn fire_due(shared: &Shared, node: Option<NodeId>, limit: usize) -> StoreResult<Fired> {
     let mut patience = Patience::default();
     loop {
@@ -42,20 +46,31 @@ pub(crate) async fn fire_due(shared: &Shared, node: Option<NodeId>, limit: usize
 
 async fn try_fire(shared: &Shared, node: Option<NodeId>, limit: usize) -> Work<Fired> {
     let limit = crate::params::limit(limit);
-    let first = vec![
-        Step::Rows(sql::due_schedules, params![shared.turned(), limit]),
-        Step::Rows(sql::unplanned_schedules, params![limit]),
-    ];
-    let (mut tx, answers) = Tx::begin_with(shared, first).await?;
-    let rows: Vec<Row> = answers.into_iter().flat_map(Answer::rows).collect();
-    let fired = match rows::collect(&rows, schedule_row) {
+    let mut tx = begin_impatiently(shared).await?;
+    let fired = match tx.take_due(shared, limit).await {
         Ok(due) => tx.fire_rows(due, node).await,
-        Err(error) => Err(error.into()),
+        Err(failure) => Err(failure),
     };
     tx.end(fired).await
 }
 
+/// Begins a transaction that does not wait long for a table. A round trip of its own, because a statement waits for
+/// its tables already when it is prepared.
+pub(crate) async fn begin_impatiently(shared: &Shared) -> Work<Tx<'_>> {
+    Ok(Tx::begin_with(shared, vec![Step::Word(LOCKS)]).await?.0)
+}
+
 impl Tx<'_> {
+    /// Locks what is due, and what has no plan.
+    async fn take_due(&self, shared: &Shared, limit: i64) -> Work<Vec<ScheduleRow>> {
+        let steps = [
+            Step::Rows(sql::due_schedules, params![shared.turned(), limit]),
+            Step::Rows(sql::unplanned_schedules, params![limit]),
+        ];
+        let rows: Vec<Row> = self.pipeline(&steps).await?.into_iter().flat_map(Answer::rows).collect();
+        Ok(rows::collect(&rows, schedule_row)?)
+    }
+
     async fn fire_rows(&self, due: Vec<ScheduleRow>, node: Option<NodeId>) -> Work<Fired> {
         let mut fired = Fired { schedules: due.len(), ..Fired::default() };
         let (mut plain, mut one_by_one) = (Vec::new(), Vec::new());
@@ -139,7 +154,7 @@ impl Tx<'_> {
     }
 
     /// What the rule must know of each schedule; only what its policies look at is asked for.
-    async fn facts(&self, schedules: &[Schedule]) -> Work<HashMap<ScheduleId, Facts>> {
+    pub(crate) async fn facts(&self, schedules: &[Schedule]) -> Work<HashMap<ScheduleId, Facts>> {
         let mut facts: HashMap<ScheduleId, Facts> = HashMap::new();
         let counted = schedules.iter().filter(|schedule| {
             schedule.definition.overlap != Overlap::Allow || schedule.definition.max_concurrent_runs.is_some()
@@ -197,12 +212,17 @@ impl Tx<'_> {
         let params = params![after, crate::params::limit(limit)];
         let page = self.all(sql::reconcile_page, params, schedule_row).await?;
         let next = page.last().filter(|_| page.len() == limit).map(|(id, _)| *id);
-        let mut done = Reconciled { looked_at: page.len(), replanned: 0, next };
+        let mut done = Reconciled { looked_at: page.len(), next, ..Reconciled::default() };
         for (id, schedule) in page {
             // What cannot be understood keeps its problem until somebody edits it.
             let Ok(schedule) = schedule else { continue };
             if !schedule.plan_is_possible(self.now) && self.replan(id).await? {
                 done.replanned += 1;
+            }
+            if let Some(problem) = schedule.stuck_ahead(self.now) {
+                let tell = "UPDATE punctual_internal.schedule_state SET problem = $2 WHERE schedule_id = $1";
+                self.execute(tell, params![id.0, problem]).await?;
+                done.stuck_ahead += 1;
             }
         }
         Ok(done)
@@ -225,14 +245,15 @@ fn count(fired: &mut Fired, written: Written) {
     fired.jobs.extend(written.jobs);
 }
 
-fn schedule_row(row: &Row) -> Result<ScheduleRow, Unreadable> {
+pub(crate) fn schedule_row(row: &Row) -> Result<ScheduleRow, Unreadable> {
     Ok((rows::schedule_id(row)?, rows::schedule(row)))
 }
 
 /// How long until anything is due.
-pub(crate) async fn read_next_due(shared: &Shared, session: &Session) -> Work<Option<SignedDuration>> {
-    let rows = session.rows(sql::next_due, &params![shared.turned()]).await?;
-    let wait: Option<Option<i64>> = rows::collect(&rows, value)?.pop();
+pub(crate) async fn read_next_due(shared: &Shared) -> Work<Option<SignedDuration>> {
+    let mut tx = begin_impatiently(shared).await?;
+    let found = tx.one(sql::next_due, params![shared.turned()], value).await;
+    let wait: Option<Option<i64>> = tx.end(found).await?;
     Ok(wait.flatten().map(|micros| SignedDuration::from_micros(micros.max(0))))
 }
 

@@ -2,8 +2,9 @@
 
 use crate::error::{Failure, Work};
 use crate::jobs::{Closing, serial_keys, settling};
-use crate::making::{self, Making, make_jobs_params};
+use crate::making::{self, Making};
 use crate::params::{Params, params, time};
+use crate::rows::Columns;
 use crate::session::{Answer, Step};
 use crate::sql;
 use crate::tx::Tx;
@@ -11,6 +12,7 @@ use jiff::Timestamp;
 use punctual_core::firing::{DecidedSlot, Firing, Next, SlotJob};
 use punctual_core::id::{JobId, NodeId, ScheduleId};
 use punctual_core::job::{NewJob, Origin};
+use punctual_core::ledger::DecidedRange;
 use punctual_core::run::ErrorCode;
 use punctual_core::schedule::Schedule;
 use punctual_core::store::StoreError;
@@ -110,7 +112,8 @@ impl Tx<'_> {
         }
         if !jobs.is_empty() {
             jobs_at = Some(steps.len());
-            steps.push(Step::Rows(making::statement(&jobs), make_jobs_params(&jobs, Some(self.at()), true)?));
+            let (statement, params) = making::making(&jobs, Some(self.at()), true)?;
+            steps.push(Step::Rows(statement, params));
         }
         let plans_at = steps.len();
         steps.push(Step::Count(sql::set_plan, plan_params(&plans, self)));
@@ -129,10 +132,7 @@ impl Tx<'_> {
     pub(crate) async fn write_firing(
         &self, schedule: &Schedule, firing: &Firing, node: Option<NodeId>, version: i64,
     ) -> Work<Written> {
-        let mut written = Written::default();
-        for slot in &firing.slots {
-            self.write_slot(schedule, slot, node, &mut written).await?;
-        }
+        let mut written = self.write_slots(schedule, firing, node, sql::insert_slots).await?;
         let plan = match self.plan(schedule, firing, written.jobs.last().copied()) {
             Ok(plan) => Plan { version, ..plan },
             Err(problem) => {
@@ -147,13 +147,41 @@ impl Tx<'_> {
         Ok(written)
     }
 
+    /// Writes ledger rows and jobs, one by one. A range leaves out what the ledger holds and its plan does not know.
+    pub(crate) async fn write_slots(
+        &self, schedule: &Schedule, firing: &Firing, node: Option<NodeId>, insert: &str,
+    ) -> Work<Written> {
+        let mut written = Written::default();
+        for slot in &firing.slots {
+            if slot.count == 1 {
+                self.write_slot(schedule, slot, node, insert, &mut written).await?;
+                continue;
+            }
+            let decided = self.decided_in_range(schedule, slot).await?;
+            for piece in schedule.without_decided(slot, &decided) {
+                self.write_slot(schedule, &piece, node, insert, &mut written).await?;
+            }
+        }
+        Ok(written)
+    }
+
+    async fn decided_in_range(&self, schedule: &Schedule, range: &DecidedSlot) -> Work<Vec<DecidedRange>> {
+        let floor = schedule.known_up_to(range);
+        let params = params![schedule.id.0, time(range.slot_at), time(range.through), time(floor)];
+        self.all(sql::decided_in_range, params, |row| {
+            let mut c = Columns::of(row);
+            Ok((c.time()?, c.time()?))
+        })
+        .await
+    }
+
     async fn write_slot(
-        &self, schedule: &Schedule, slot: &DecidedSlot, node: Option<NodeId>, written: &mut Written,
+        &self, schedule: &Schedule, slot: &DecidedSlot, node: Option<NodeId>, insert: &str, written: &mut Written,
     ) -> Work<()> {
         let making = slot.job.map(|job| (job, SlotMaking::new(self, schedule, slot.slot_at, job)));
         let param = SlotParam { schedule, slot, job: making.as_ref().map(|(_, making)| making.id) };
         // No row: the slot was decided before. Whoever decided it made its job, or decided that there is none.
-        if self.rows(sql::insert_slots, self.slot_params(&[param], node)).await?.is_empty() {
+        if self.rows(insert, self.slot_params(&[param], node)).await?.is_empty() {
             return Ok(());
         }
         let Some((job, making)) = making else {
@@ -198,11 +226,11 @@ impl Tx<'_> {
             schedule_id: schedule.id,
             version: schedule.version,
             slot_at,
-            // Paused: the slot is kept for the ledger, and nothing is due.
-            run_at: run_at.filter(|_| schedule.state.enabled),
+            // Paused, or fired from memory: the slot is kept for the ledger, and nothing is due.
+            run_at: run_at.filter(|_| schedule.state.is_fired_by_store()),
             exhausted_at,
             decided_through: firing.decided_through(),
-            passed: firing.slots.iter().map(|slot| slot.through).filter(|through| *through <= self.now).max(),
+            passed: firing.passed(self.now),
             last_job,
         })
     }

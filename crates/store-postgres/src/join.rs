@@ -55,6 +55,7 @@ struct JobDocument<'a> {
     trigger: &'static str,
     trigger_detail: Option<&'a str>,
     trace_context: Option<&'a str>,
+    owner: Option<&'a str>,
 }
 
 impl<'a> JobDocument<'a> {
@@ -78,6 +79,7 @@ impl<'a> JobDocument<'a> {
             trigger: job.trigger.as_str(),
             trigger_detail: job.trigger_detail.as_deref(),
             trace_context: job.trace_context.as_deref(),
+            owner: job.owner.as_deref(),
         }
     }
 }

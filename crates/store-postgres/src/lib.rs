@@ -20,6 +20,7 @@ mod making;
 mod migrate;
 mod moves;
 mod offers;
+mod outbox;
 mod params;
 mod pool;
 mod prune;
@@ -35,6 +36,7 @@ pub mod sql_target;
 mod store;
 mod tls;
 mod tx;
+mod upkeep;
 mod wake;
 
 use crate::address::Address;
@@ -59,6 +61,8 @@ use uuid::Uuid;
 pub struct PostgresOptions {
     /// Where time comes from: the database's own clock unless a test turns its own.
     pub clock: Option<Arc<dyn Clock>>,
+    /// Where the random part of new ids begins to count; a random number, unless a simulation must see the same again.
+    pub ids: Option<u64>,
     /// The most connections, those for heartbeats and wake-ups apart.
     pub pool_size: usize,
     /// An address that leads to the database itself and not to a pooler, for heartbeats and wake-ups.
@@ -69,7 +73,13 @@ pub struct PostgresOptions {
 
 impl Default for PostgresOptions {
     fn default() -> Self {
-        Self { clock: None, pool_size: 8, direct_url: None, partition_span: SignedDuration::from_hours(7 * 24) }
+        Self {
+            clock: None,
+            ids: None,
+            pool_size: 8,
+            direct_url: None,
+            partition_span: SignedDuration::from_hours(7 * 24),
+        }
     }
 }
 
@@ -127,6 +137,8 @@ pub(crate) struct Shared {
     making_partitions: AtomicBool,
     /// Rings when there may be new work or a new plan.
     changed: watch::Sender<()>,
+    /// Rings when something may be due earlier than before.
+    plans: watch::Sender<()>,
     /// Rings when a run has been closed here.
     ended: watch::Sender<()>,
     listener: OnceLock<AbortHandle>,
@@ -151,11 +163,12 @@ impl PostgresStore {
             pulse,
             direct,
             clock: options.clock,
-            ids: Mutex::new(IdSource::from_random(Uuid::new_v4().as_u64_pair().0)),
+            ids: Mutex::new(IdSource::from_random(options.ids.unwrap_or_else(|| Uuid::new_v4().as_u64_pair().0))),
             partition_span: options.partition_span,
             partitions_until: AtomicI64::new(i64::MIN),
             making_partitions: AtomicBool::new(false),
             changed: watch::Sender::new(()),
+            plans: watch::Sender::new(()),
             ended: watch::Sender::new(()),
             listener: OnceLock::new(),
             itself: itself.clone(),
@@ -206,6 +219,17 @@ impl Shared {
     /// Wakes whoever waits in this process.
     pub(crate) fn ring(&self) {
         self.changed.send_replace(());
+    }
+
+    /// Wakes whoever fires in this process.
+    pub(crate) fn ring_plans(&self) {
+        self.plans.send_replace(());
+    }
+
+    /// Wakes both.
+    pub(crate) fn ring_all(&self) {
+        self.ring();
+        self.ring_plans();
     }
 
     /// Makes partitions before they are needed. What comes too late is caught by the DEFAULT partitions.

@@ -28,25 +28,18 @@ impl Tx<'_> {
     /// Makes jobs, all or none, and puts each where it belongs. The caller has locked their serial keys, and settles
     /// them.
     pub(crate) async fn make_jobs(&self, jobs: &[Making<'_>], place: bool) -> Work<Vec<JobId>> {
-        let now = Some(self.at());
-        let params = make_jobs_params(jobs, now, place)?;
         if jobs.is_empty() {
             return Ok(Vec::new());
         }
-        let statement = statement(jobs);
+        let now = Some(self.at());
+        let (statement, params) = making(jobs, now, place)?;
         if let Some(made) = ids(jobs, &self.rows(statement, params).await?)? {
             return Ok(made);
         }
         self.execute(sql::make_lanes, make_lanes_params(jobs, now)).await?;
-        let made = self.rows(statement, make_jobs_params(jobs, now, place)?).await?;
-        ids(jobs, &made)?.ok_or_else(|| Failure::internal("a lane was not stored"))
+        let (statement, params) = making(jobs, now, place)?;
+        ids(jobs, &self.rows(statement, params).await?)?.ok_or_else(|| Failure::internal("a lane was not stored"))
     }
-}
-
-/// The statement that makes these jobs: the shorter one if it will do.
-pub(crate) fn statement(jobs: &[Making<'_>]) -> &'static str {
-    let at_once = |job: &Making<'_>| job.spec.run_at.is_none() && job.origin.schedule_id.is_none();
-    if jobs.iter().all(at_once) { sql::make_jobs_at_once } else { sql::make_jobs_anytime }
 }
 
 /// The ids of jobs that were made, from the instant that `make_jobs` answers with; it answers with nothing when a lane
@@ -69,6 +62,11 @@ struct Kind<'a> {
 }
 
 impl Kind<'_> {
+    fn tags(&self) -> Work<Option<String>> {
+        let tags = &self.spec.tags;
+        (!tags.is_empty()).then(|| document("tags", tags)).transpose()
+    }
+
     fn is_of(&self, job_type: &str, spec: &NewJob) -> bool {
         let own = self.spec;
         self.job_type == job_type
@@ -111,14 +109,50 @@ pub(crate) fn trimmed<T>(values: impl Iterator<Item = Option<T>>) -> Vec<Option<
     values
 }
 
-pub(crate) fn make_jobs_params<'a>(jobs: &[Making<'a>], now: Option<SystemTime>, place: bool) -> Work<Params<'a>> {
+/// The statement that makes these jobs, and what goes into it: the shorter one if it will do.
+pub(crate) fn making<'a>(
+    jobs: &[Making<'a>], now: Option<SystemTime>, place: bool,
+) -> Work<(&'static str, Params<'a>)> {
     let (kinds, kind_of) = kinds(jobs);
+    let is_plain = |job: &Making<'_>| {
+        let (spec, origin) = (job.spec, job.origin);
+        let is_first = origin.schedule_id.is_none() && origin.slot_at.is_none() && origin.chain.is_none();
+        is_first && spec.run_at.is_none() && spec.job_key.is_none()
+    };
+    match kinds.as_slice() {
+        [kind] if place && jobs.iter().all(is_plain) => Ok((sql::make_jobs_alike, alike_params(jobs, kind, now)?)),
+        _ => Ok((sql::make_jobs, any_params(jobs, &kinds, kind_of, now, place)?)),
+    }
+}
+
+fn alike_params<'a>(jobs: &[Making<'a>], kind: &Kind<'a>, now: Option<SystemTime>) -> Work<Params<'a>> {
+    let spec = kind.spec;
+    Ok(params![
+        now,
+        jobs.iter().map(|job| tail(job.bits)).collect::<Vec<_>>(),
+        jobs.iter().map(|job| document("target", &job.spec.target)).collect::<Work<Vec<_>>>()?,
+        jobs.iter().map(|job| job.spec.input.as_str()).collect::<Vec<_>>(),
+        trimmed(jobs.iter().map(|job| job.spec.serial_key.as_deref())),
+        trimmed(jobs.iter().map(|job| job.spec.trace_context.as_deref())),
+        spec.queue.as_str(),
+        kind.job_type.clone(),
+        spec.priority,
+        kind.tags()?,
+        retry_text(&spec.retry)?,
+        spec.timeout.as_micros(),
+        spec.template_id.map(|id| id.0),
+        spec.grant_id.map(|id| id.0),
+        spec.trigger.as_str(),
+        spec.trigger_detail.as_deref(),
+        spec.owner.as_deref(),
+    ])
+}
+
+fn any_params<'a>(
+    jobs: &[Making<'a>], kinds: &[Kind<'a>], kind_of: Vec<Option<i32>>, now: Option<SystemTime>, place: bool,
+) -> Work<Params<'a>> {
     let chains = || jobs.iter().map(|job| job.origin.chain.as_ref());
     let small = |number: u32| i32::try_from(number).unwrap_or(i32::MAX);
-    let tags = |kind: &Kind<'_>| {
-        let tags = &kind.spec.tags;
-        (!tags.is_empty()).then(|| document("tags", tags)).transpose()
-    };
     Ok(params![
         now,
         place,
@@ -146,7 +180,7 @@ pub(crate) fn make_jobs_params<'a>(jobs: &[Making<'a>], now: Option<SystemTime>,
         kinds.iter().map(|kind| kind.spec.grant_id.map(|id| id.0)).collect::<Vec<_>>(),
         kinds.iter().map(|kind| kind.spec.trigger.as_str()).collect::<Vec<_>>(),
         kinds.iter().map(|kind| kind.spec.trigger_detail.as_deref()).collect::<Vec<_>>(),
-        kinds.iter().map(tags).collect::<Work<Vec<_>>>()?,
+        kinds.iter().map(Kind::tags).collect::<Work<Vec<_>>>()?,
         trimmed(jobs.iter().map(|job| job.spec.job_key.as_ref().map(|key| key.key.as_str()))),
         trimmed(jobs.iter().map(|job| job.spec.job_key.as_ref().map(|key| key.mode.as_str()))),
         kinds.iter().map(|kind| kind.spec.owner.as_deref()).collect::<Vec<_>>(),

@@ -17,6 +17,7 @@ struct Migration {
 
 const MIGRATIONS: &[Migration] = &[
     Migration { number: 1, name: "ground", breaking: true, sql: include_str!("../migrations/0001_ground.sql") },
+    Migration { number: 2, name: "upkeep", breaking: true, sql: include_str!("../migrations/0002_upkeep.sql") },
     Migration {
         number: 3,
         name: "run_records",

@@ -14,6 +14,7 @@ use punctual_core::offers::{Offers, OffersSettled, Verdict, given_up_error, give
 use punctual_core::run::{ErrorCode, Outcome};
 use punctual_core::schedule::Schedule;
 use punctual_core::store::{StoreError, StoreResult};
+use punctual_core::upkeep::News;
 use std::collections::BTreeSet;
 
 #[async_trait]
@@ -113,13 +114,25 @@ impl Tx<'_> {
         let error = given_up_error(&job_type);
         let closing = Closing {
             outcome: Outcome::Failed,
-            error: Some(error),
+            error: Some(error.clone()),
             ..Closing::unstarted(id, Some(schedule_id), ErrorCode::NoExecutor)
         };
         self.close(&[closing]).await?;
         let failed = vec![Outcome::Failed.as_str()];
-        let params = params![self.at(), vec![schedule_id.0], failed, vec![false], vec![1_i64]];
+        let (told, ended) = (vec![true], vec![false]);
+        let params = params![
+            self.at(),
+            vec![schedule_id.0],
+            failed,
+            ended.clone(),
+            vec![1_i64],
+            told,
+            ended,
+            vec![self.notice_id().0],
+            vec![id.0],
+        ];
         self.execute(sql::record_results, params).await?;
+        self.tell(News::run_failed(&job, ErrorCode::NoExecutor, Some(&error))).await?;
         self.settle_serial_keys(&keys).await?;
         Ok(true)
     }

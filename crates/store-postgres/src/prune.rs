@@ -6,9 +6,9 @@ use crate::rows::{Columns, value};
 use crate::session::Step;
 use crate::sql;
 use crate::tx::Tx;
-use jiff::Timestamp;
-use punctual_core::id::JobId;
-use punctual_core::store::{Pruned, Retention};
+use punctual_core::id::{JobId, NoticeId, ScheduleId};
+use punctual_core::store::{PruneFrom, Pruned, Retention};
+use std::time::SystemTime;
 use uuid::Uuid;
 
 /// What is forgotten with jobs: their runs first, because the other ledgers refuse to let go of what belongs to one,
@@ -29,41 +29,92 @@ impl Tx<'_> {
     /// Drops partitions that lie before the marks, a short transaction of its own because the ledgers are locked
     /// meanwhile; what must stay is carried over first.
     pub(crate) async fn drop_partitions(&mut self, retention: Retention) -> Work<Pruned> {
-        self.announce(retention).await?;
-        let carry = crate::params::limit(retention.limit).min(100_000);
+        let (runs, slots) = (time(retention.runs_before), time(retention.slots_before));
         let old = "SELECT EXISTS (SELECT 1 FROM punctual_internal.partitions
                                   WHERE to_at <= CASE parent WHEN 'slots' THEN $2 ELSE $1 END)";
-        let marks = params![time(retention.runs_before), time(retention.slots_before)];
-        if retention.limit == 0 || !self.one(old, marks, value).await?.unwrap_or(false) {
+        if retention.limit == 0 || !self.one(old, params![runs, slots], value).await?.unwrap_or(false) {
             return Ok(Pruned::default());
         }
-        let drop = |ledger: &str| format!("SELECT punctual_internal.drop_old_{ledger}($1, $2)");
-        let jobs: Option<i64> = self.one(&drop("jobs"), params![time(retention.runs_before), carry], value).await?;
-        let slots: Option<i64> = self.one(&drop("slots"), params![time(retention.slots_before), carry], value).await?;
+        self.announce(&retention, false).await?;
+        let carry = crate::params::limit(retention.limit).min(100_000);
+        let drop = "SELECT punctual_internal.drop_old_jobs($1, $2, $3, $4)";
+        let params = params![runs, time(retention.failed_before), i64::from(retention.keep_last), carry];
+        let jobs: Option<i64> = self.one(drop, params, value).await?;
+        let drop = "SELECT punctual_internal.drop_old_slots($1, $2)";
+        let slots: Option<i64> = self.one(drop, params![slots, carry], value).await?;
         let count = |rows: Option<i64>| usize::try_from(rows.unwrap_or(0)).unwrap_or(0);
         if count(jobs) > 0 {
             self.execute(sql::prune_job_keys, Params::default()).await?;
         }
-        Ok(Pruned { jobs: count(jobs), slots: count(slots) })
+        Ok(Pruned { jobs: count(jobs), slots: count(slots), ..Pruned::default() })
     }
 
-    /// Forgets row by row, at most as many as were asked for.
+    /// Forgets row by row; looks at no more than was asked for.
     pub(crate) async fn prune_rows(&mut self, retention: Retention) -> Work<Pruned> {
-        self.announce(retention).await?;
+        if retention.limit == 0 {
+            return Ok(Pruned::default());
+        }
+        // The ledgers refuse every DELETE that is not announced here, and this is over before anybody else sees it.
+        self.announce(&retention, true).await?;
         let limit = crate::params::limit(retention.limit);
-        let (runs_before, slots_before) = (time(retention.runs_before), time(retention.slots_before));
-        let params = params![runs_before, limit, id_after(retention.runs_before)];
-        let old: Vec<Uuid> = self.all(sql::prune_candidates, params, |row| Columns::of(row).next()).await?;
-        let mut jobs = 0;
+        let mut pruned = Pruned::default();
+        let job = self.prune_runs(&retention, &mut pruned).await?;
+        let schedule = self.prune_slots(&retention, &mut pruned).await?;
+        let before = NoticeId::at(retention.slots_before, [0; 8]);
+        let notices = self.execute(sql::prune_notices, params![before.0, limit]).await?;
+        pruned.notices = usize::try_from(notices).unwrap_or(usize::MAX);
+        self.prune_serial_keys(limit).await?;
+        self.execute("UPDATE punctual_internal.retention SET pruning = false", params![]).await?;
+        let more = job.is_some() || schedule.is_some() || pruned.notices == retention.limit;
+        let from = retention.from;
+        pruned.next = more.then(|| PruneFrom { job: job.or(from.job), schedule: schedule.or(from.schedule) });
+        Ok(pruned)
+    }
+
+    /// Looks at the next runs; says where to go on if there may be more.
+    async fn prune_runs(&self, retention: &Retention, pruned: &mut Pruned) -> Work<Option<JobId>> {
+        let params = params![
+            time(retention.runs_before),
+            time(retention.failed_before),
+            i64::from(retention.keep_last),
+            retention.from.job.map_or(Uuid::nil(), |id| id.0),
+            JobId::behind(retention.runs_horizon()).0,
+            crate::params::limit(retention.limit),
+        ];
+        let seen: Vec<(JobId, bool)> = self
+            .all(sql::prune_candidates, params, |row| {
+                let mut c = Columns::of(row);
+                Ok((c.id()?, c.next()?))
+            })
+            .await?;
+        let old: Vec<Uuid> = seen.iter().filter(|(_, may_go)| *may_go).map(|(id, _)| id.0).collect();
         if !old.is_empty() {
             let steps: Vec<Step<'_>> =
                 FORGOTTEN.iter().map(|forget| Step::Count(forget, params![old.clone()])).collect();
-            jobs = self.pipeline(&steps).await?.last().map_or(0, crate::session::Answer::count);
+            let gone = self.pipeline(&steps).await?.last().map_or(0, crate::session::Answer::count);
+            pruned.jobs = usize::try_from(gone).unwrap_or(usize::MAX);
         }
-        let slots = self.execute(sql::prune_slots, params![slots_before, limit]).await?;
-        self.prune_serial_keys(limit).await?;
-        let count = |rows: u64| usize::try_from(rows).unwrap_or(usize::MAX);
-        Ok(Pruned { jobs: count(jobs), slots: count(slots) })
+        Ok(seen.last().filter(|_| seen.len() == retention.limit).map(|(id, _)| *id))
+    }
+
+    async fn prune_slots(&self, retention: &Retention, pruned: &mut Pruned) -> Work<Option<ScheduleId>> {
+        let from = retention.from.schedule.map_or(Uuid::nil(), |id| id.0);
+        let params = params![from, time(retention.slots_before), crate::params::limit(retention.limit)];
+        let old: Vec<(ScheduleId, SystemTime)> = self
+            .all(sql::prune_slots, params, |row| {
+                let mut c = Columns::of(row);
+                Ok((c.id()?, c.next()?))
+            })
+            .await?;
+        if !old.is_empty() {
+            let forget = "DELETE FROM punctual_internal.slots AS s
+                          USING unnest($1::uuid[], $2::timestamptz[]) AS w (schedule_id, slot_at)
+                          WHERE s.schedule_id = w.schedule_id AND s.slot_at = w.slot_at";
+            let (ids, slots): (Vec<Uuid>, Vec<SystemTime>) = old.iter().map(|(id, slot_at)| (id.0, *slot_at)).unzip();
+            self.execute(forget, params![ids, slots]).await?;
+        }
+        pruned.slots = old.len();
+        Ok(old.last().filter(|_| old.len() == retention.limit).map(|(id, _)| *id))
     }
 
     /// Forgets serial keys that nobody uses any more. Looked at again under the lock, in a statement that sees what
@@ -76,17 +127,12 @@ impl Tx<'_> {
         Ok(())
     }
 
-    /// The ledgers refuse every DELETE that has not been announced here.
-    async fn announce(&self, retention: Retention) -> Work<()> {
-        let announce = "UPDATE punctual_internal.retention SET before = greatest(before, $2) WHERE ledger = $1";
-        self.execute(announce, params!["runs", time(retention.runs_before)]).await?;
-        self.execute(announce, params!["slots", time(retention.slots_before)]).await?;
+    /// Raises the marks, and says whether rows are deleted below them by this transaction.
+    async fn announce(&self, retention: &Retention, pruning: bool) -> Work<()> {
+        let announce =
+            "UPDATE punctual_internal.retention SET before = greatest(before, $2), pruning = $3 WHERE ledger = $1";
+        self.execute(announce, params!["runs", time(retention.runs_horizon()), pruning]).await?;
+        self.execute(announce, params!["slots", time(retention.slots_before), pruning]).await?;
         Ok(())
     }
-}
-
-/// Every id made before an instant is smaller than this one; ids order by milliseconds first.
-fn id_after(at: Timestamp) -> Uuid {
-    let millis = JobId::at(at, [0; 8]).0.as_u128() >> 80;
-    Uuid::from_u128((millis + 1) << 80)
 }

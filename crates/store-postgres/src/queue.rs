@@ -3,7 +3,7 @@
 use crate::Shared;
 use crate::error::{Failure, Work};
 use crate::jobs::{Closing, Placing, serial_keys};
-use crate::making::{self, Making, make_jobs_params, make_lanes_params};
+use crate::making::{self, Making, make_lanes_params};
 use crate::params::{params, time};
 use crate::rows::{self, Columns, Unreadable};
 use crate::session::Session;
@@ -44,8 +44,7 @@ async fn try_enqueue(shared: &Shared, specs: &[NewJob]) -> Work<Vec<JobId>> {
     let jobs: Vec<Making<'_>> =
         specs.iter().map(|spec| Making { bits: shared.id_bits(), spec, origin: &origin }).collect();
     let session = shared.session().await?;
-    let params = make_jobs_params(&jobs, shared.turned(), true)?;
-    let statement = making::statement(&jobs);
+    let (statement, params) = making::making(&jobs, shared.turned(), true)?;
     let made = session.rows(statement, &params).await.map_err(commit_failure)?;
     if let Some(ids) = making::ids(&jobs, &made)? {
         return Ok(ids);

@@ -10,6 +10,7 @@ use crate::tx::Tx;
 use punctual_core::id::JobId;
 use punctual_core::recovery::{Claim, ClosedRun, Found, Repair, judge};
 use punctual_core::store::{FinishResult, FinishedRun, Lease, LostNode, Recovered};
+use punctual_core::upkeep::News;
 use std::collections::BTreeSet;
 use tokio_postgres::Row;
 
@@ -47,8 +48,9 @@ impl Tx<'_> {
         if self.execute(end, params![node, lease, lost.counter]).await? == 0 {
             return Ok(false);
         }
-        let mark = "UPDATE punctual_internal.nodes SET lost_at = $2 WHERE id = $1";
-        self.execute(mark, params![node, self.at()]).await?;
+        let mark = "UPDATE punctual_internal.nodes SET lost_at = $2 WHERE id = $1 RETURNING name";
+        let name: Option<String> = self.one(mark, params![node, self.at()], value).await?;
+        self.tell(News::node_lost(lost.lease.node_id, name.as_deref().unwrap_or_default())).await?;
         Ok(true)
     }
 
@@ -89,7 +91,7 @@ impl Tx<'_> {
         let ids = runs.iter().map(|run| run.job_id.0).collect();
         let taken = self.pipeline(&taking(ids, lease)).await?.pop().map(Answer::rows).unwrap_or_default();
         let taken = rows::collect(&taken, taken_run)?.into_iter().collect();
-        let ends = self.judge_ends(lease, runs, taken).await?;
+        let ends = self.judge_ends(lease, runs, taken, false).await?;
         self.pipeline(&ends.steps(self.at())).await?;
         for (run, result) in runs.iter().zip(&ends.results) {
             if let FinishResult::Closed { retry } = result {

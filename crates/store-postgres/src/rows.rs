@@ -215,6 +215,7 @@ fn state(c: &mut Columns<'_>) -> Result<ScheduleState, Unreadable> {
         problem: c.next()?,
         no_executor_since: c.optional_time()?,
         pause: pause(c)?,
+        fired_from: c.word()?,
     })
 }
 

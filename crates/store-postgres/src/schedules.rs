@@ -56,7 +56,7 @@ impl Tx<'_> {
         Ok(())
     }
 
-    async fn schedule(&self, id: ScheduleId) -> Work<Schedule> {
+    pub(crate) async fn schedule(&self, id: ScheduleId) -> Work<Schedule> {
         let found = self.one(sql::schedule_by_id, params![id.0], rows::schedule).await?;
         found.ok_or_else(|| not_found(id))
     }
@@ -195,8 +195,8 @@ impl Tx<'_> {
         let at = Timestamp::from_microsecond(at.as_microsecond()).unwrap_or(at);
         let schedule = self.locked_schedule(id).await?.ok_or_else(|| not_found(id))?;
         let firing = schedule.rescheduled(at, self.now)?;
-        let decided = "SELECT 1 FROM punctual_internal.slots WHERE schedule_id = $1 AND slot_at = $2";
-        if self.one(decided, params![id.0, time(at)], value::<i32>).await?.is_some() {
+        let params = params![id.0, time(at), schedule.has_slot_at(at)];
+        if self.one(sql::covering_slot, params, value::<i32>).await?.is_some() {
             return Err(Invalid::new("at", "is a slot that has been decided already")
                 .remedy("choose another second, or trigger the schedule")
                 .into());

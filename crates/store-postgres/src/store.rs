@@ -49,7 +49,7 @@ impl Store for PostgresStore {
     async fn pause_schedule(&self, id: ScheduleId, by: Option<String>, note: Option<String>) -> StoreResult<Schedule> {
         name::check_text("by", by.as_deref().unwrap_or_default())?;
         name::check_text("note", note.as_deref().unwrap_or_default())?;
-        in_transaction!(&self.shared, |tx| tx.pause_schedule(id, by.as_deref(), note.as_deref()))
+        in_transaction!(&self.shared, Plans | tx | tx.pause_schedule(id, by.as_deref(), note.as_deref()))
     }
 
     async fn resume_schedule(&self, id: ScheduleId) -> StoreResult<Schedule> {
@@ -67,7 +67,7 @@ impl Store for PostgresStore {
     }
 
     async fn delete_schedule(&self, id: ScheduleId) -> StoreResult<()> {
-        in_transaction!(&self.shared, |tx| tx.delete_schedule(id))
+        in_transaction!(&self.shared, Plans | tx | tx.delete_schedule(id))
     }
 
     async fn schedule(&self, key: &ScheduleKey) -> StoreResult<Option<Schedule>> {
@@ -83,7 +83,7 @@ impl Store for PostgresStore {
     }
 
     async fn next_due_in(&self) -> StoreResult<Option<SignedDuration>> {
-        Ok(fire::read_next_due(&self.shared, &self.shared.session().await?).await?)
+        Ok(fire::read_next_due(&self.shared).await?)
     }
 
     async fn fire_due(&self, node: Option<NodeId>, limit: usize) -> StoreResult<Fired> {
@@ -98,13 +98,13 @@ impl Store for PostgresStore {
     async fn enqueue_jobs(&self, jobs: Vec<NewJob>) -> StoreResult<Vec<JobId>> {
         jobs.iter().try_for_each(NewJob::validate)?;
         job_key::refuse_twice(&jobs)?;
-        if jobs.iter().any(|job| job.job_key.is_some()) {
-            return in_transaction!(&self.shared, Told | tx | tx.enqueue_with_keys(&jobs));
+        // Others are told by the statement itself; in this process, whoever fires must know of what is due later.
+        let delayed = jobs.iter().any(|job| job.run_at.is_some());
+        let made = self.make_jobs(&jobs).await?;
+        if delayed {
+            self.shared.ring_plans();
         }
-        if jobs.iter().all(|job| job.serial_key.is_none()) && self.shared.change().is_none() {
-            return queue::enqueue_plain(&self.shared, &jobs).await;
-        }
-        in_transaction!(&self.shared, Told | tx | tx.enqueue_jobs(&jobs))
+        Ok(made)
     }
 
     async fn promote_due_jobs(&self, limit: usize) -> StoreResult<usize> {
@@ -175,7 +175,8 @@ impl Store for PostgresStore {
     }
 
     async fn recover_lost_nodes(&self, lost: Vec<LostNode>) -> StoreResult<Recovered> {
-        in_transaction!(&self.shared, Work | tx | tx.recover(&lost))
+        in_transaction!(&self.shared, |done| (*done != Recovered::default()).then_some(Wake::Plans), |tx| tx
+            .recover(&lost))
     }
 
     async fn set_queue_paused(&self, queue: &str, paused: bool) -> StoreResult<()> {
@@ -206,6 +207,20 @@ impl Store for PostgresStore {
     async fn prune_history(&self, retention: Retention) -> StoreResult<Pruned> {
         let dropped = in_transaction!(&self.shared, |tx| tx.drop_partitions(retention))?;
         let deleted = in_transaction!(&self.shared, |tx| tx.prune_rows(retention))?;
-        Ok(Pruned { jobs: dropped.jobs + deleted.jobs, slots: dropped.slots + deleted.slots })
+        Ok(Pruned { jobs: dropped.jobs + deleted.jobs, slots: dropped.slots + deleted.slots, ..deleted })
+    }
+}
+
+impl PostgresStore {
+    async fn make_jobs(&self, jobs: &[NewJob]) -> StoreResult<Vec<JobId>> {
+        if jobs.iter().any(|job| job.job_key.is_some()) {
+            let delayed = jobs.iter().any(|job| job.run_at.is_some());
+            let wake = if delayed { Wake::Plans } else { Wake::Work };
+            return in_transaction!(&self.shared, |_| Some(wake), |tx| tx.enqueue_with_keys(jobs));
+        }
+        if jobs.iter().all(|job| job.serial_key.is_none()) && self.shared.change().is_none() {
+            return queue::enqueue_plain(&self.shared, jobs).await;
+        }
+        in_transaction!(&self.shared, Told | tx | tx.enqueue_jobs(jobs))
     }
 }

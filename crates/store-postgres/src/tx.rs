@@ -56,8 +56,11 @@ macro_rules! in_transaction {
             match $tx.end_and_tell(worked, wake).await {
                 Err(failure) if patience.allows(&failure).await => {}
                 ended => {
-                    if wake.is_some() && ended.is_ok() {
+                    if let (Some(wake), Ok(_)) = (wake, &ended) {
                         $shared.ring();
+                        if wake.is_of_plans() {
+                            $shared.ring_plans();
+                        }
                     }
                     break ended.map_err(::punctual_core::store::StoreError::from);
                 }

@@ -40,7 +40,13 @@ pub(crate) enum Wake {
 impl Wake {
     /// What a schedule's new plan means to others.
     pub(crate) fn of(schedule: &Schedule) -> Option<Self> {
-        Some(Self::Plan(schedule.id, schedule.state.next_run_at?))
+        // One that is not due in the store, paused or fired from memory, may be what another node remembers.
+        Some(schedule.state.next_run_at.map_or(Self::Plans, |due| Self::Plan(schedule.id, due)))
+    }
+
+    /// Whether something may be due earlier than before, so that whoever fires should look again.
+    pub(crate) fn is_of_plans(self) -> bool {
+        matches!(self, Self::Plan(..) | Self::Plans)
     }
 
     /// The statement that tells other nodes; it goes with the COMMIT.
@@ -128,11 +134,12 @@ async fn listen_once(store: &Weak<Shared>) -> Result<Heard, String> {
     }
     client.batch_execute("UNLISTEN *; LISTEN punctual_wake").await.map_err(words)?;
     // What was told before this was told to nobody.
-    shared.ring();
+    shared.ring_all();
     drop(shared);
     while channels.recv().await.is_some() {
         match store.upgrade() {
-            Some(shared) => shared.ring(),
+            // Others tell only what somebody waits for, so that it is no matter that it wakes both.
+            Some(shared) => shared.ring_all(),
             None => return Ok(Heard::TheEnd),
         }
     }

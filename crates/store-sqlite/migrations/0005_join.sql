@@ -35,6 +35,7 @@ SELECT
   s.grant_id, s.owner, s.source,
   t.enabled, t.next_slot_at, t.next_run_at, t.last_slot_at, t.last_enqueued_at, t.last_job_id, t.fired_through,
   t.exhausted_at, t.problem, t.no_executor_since, t.paused_at, t.paused_by, t.pause_note,
+  t.fired_from,
   r.last_run_at, r.last_outcome, r.last_success_at, r.consecutive_failures,
   s.deleted_at, t.schedule_id, s.job_type
 FROM punctual_schedule_state AS t

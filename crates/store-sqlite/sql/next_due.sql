@@ -4,7 +4,8 @@ SELECT min(due) FROM (
                  WHERE enabled = 1 AND next_run_at IS NOT NULL ORDER BY next_run_at LIMIT 1)
   UNION ALL
   SELECT * FROM (SELECT 0 AS due FROM punctual_schedule_state
-                 WHERE enabled = 1 AND next_run_at IS NULL AND exhausted_at IS NULL AND problem IS NULL LIMIT 1)
+                 WHERE enabled = 1 AND next_run_at IS NULL AND exhausted_at IS NULL AND problem IS NULL
+                   AND fired_from = 'store' LIMIT 1)
   UNION ALL
   SELECT * FROM (SELECT run_at AS due FROM punctual_delayed WHERE run_at IS NOT NULL ORDER BY run_at LIMIT 1)
 )

@@ -69,7 +69,7 @@ SELECT * FROM (SELECT 'live_miscounted', p.job_id FROM (
 UNION ALL
 SELECT * FROM (SELECT 'schedule_unplanned', s.name FROM punctual_schedule_state AS t
   JOIN punctual_schedules AS s ON s.id = t.schedule_id
-  WHERE s.deleted_at IS NULL AND t.enabled = 1 AND t.exhausted_at IS NULL AND t.problem IS NULL
+  WHERE s.deleted_at IS NULL AND t.enabled = 1 AND t.exhausted_at IS NULL AND t.problem IS NULL AND t.fired_from = 'store'
     AND (t.next_run_at IS NULL OR t.next_slot_at IS NULL) LIMIT ?1)
 UNION ALL
 SELECT * FROM (SELECT 'decided_in_future', s.name FROM punctual_schedule_state AS t

@@ -1,31 +1,18 @@
-//! Ends: closing runs by the lease's holder, retries, recovery of lost nodes, artifacts, and forgetting.
+//! Ends: closing runs by the lease's holder, retries, recovery of lost nodes, and artifacts.
 
 use crate::jobs::Closing;
 use crate::rows::{Columns, Unreadable};
 use crate::sql;
 use crate::tx::{Tx, value};
 use jiff::Timestamp;
-use punctual_core::closing::{EndFacts, Retry, judge_end, may_go_on};
+use punctual_core::closing::{EndFacts, Retry, is_of_interest, judge_end};
 use punctual_core::id::{JobId, ScheduleId};
 use punctual_core::job::{Artifact, Job};
 use punctual_core::recovery::{Claim, ClosedRun, Found, judge};
-use punctual_core::run::ErrorCode;
-use punctual_core::store::{
-    FinishResult, FinishedRun, Lease, LostNode, Pruned, Recovered, Retention, StoreError, StoreResult,
-};
+use punctual_core::run::{ErrorCode, Outcome};
+use punctual_core::store::{FinishResult, FinishedRun, Lease, LostNode, Recovered, StoreError, StoreResult};
+use punctual_core::upkeep::News;
 use rusqlite::params;
-
-/// What goes with a job, its run first: the other ledgers refuse to let go of what belongs to one.
-const FORGOTTEN: [&str; 8] = [
-    "punctual_runs WHERE job_id",
-    "punctual_artifacts WHERE job_id",
-    "punctual_artifact_contents WHERE job_id",
-    "punctual_run_logs WHERE job_id",
-    "punctual_run_progress WHERE job_id",
-    "punctual_step_memos WHERE root_job_id",
-    "punctual_retries WHERE retry_of",
-    "punctual_job_keys WHERE job_id",
-];
 
 impl Tx<'_> {
     pub(crate) fn finish_runs(&mut self, lease: Lease, runs: &[FinishedRun]) -> StoreResult<Vec<FinishResult>> {
@@ -38,11 +25,12 @@ impl Tx<'_> {
         let Some(taken) = self.one(sql::take_running, params, TakenRun::read)? else {
             return Ok(FinishResult::LostLease);
         };
-        let job = self.job_to_go_on(run, taken.cancel_requested)?;
+        let job = self.job_of_failure(run, taken.cancel_requested)?;
         let chance = u64::from_be_bytes(self.id_bits()).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let facts = EndFacts { job: job.as_ref(), cancel_code: taken.cancel_code, now: self.now, chance };
         let end = judge_end(run, facts);
-        self.close(&Closing {
+        let news = job.as_ref().and_then(|job| News::of_end(job, &end));
+        let closed = self.close_once(&Closing {
             job_id: run.job_id,
             schedule_id: taken.schedule_id,
             node_id: Some(lease.node_id),
@@ -56,17 +44,37 @@ impl Tx<'_> {
             usage: run.usage.as_ref(),
             is_final: end.retry.is_none(),
         })?;
+        if !closed {
+            self.settle_serial_key(taken.serial_key.as_deref())?;
+            return Ok(FinishResult::AlreadyClosed);
+        }
         if let Some(schedule_id) = taken.schedule_id {
-            self.execute(sql::record_result, params![schedule_id.as_bytes(), self.now_us(), end.outcome.as_str()])?;
+            self.record_result(schedule_id, run.job_id, end.outcome, news.is_some())?;
+        }
+        if let Some(news) = &news {
+            self.tell(news)?;
         }
         let retry = end.retry.map(|retry| self.make_retry(&retry)).transpose()?;
         self.settle_serial_key(taken.serial_key.as_deref())?;
         Ok(FinishResult::Closed { retry })
     }
 
-    /// The job of a run after which something may follow. Nobody wants that of what was cancelled or deleted.
-    fn job_to_go_on(&self, run: &FinishedRun, cancel_requested: bool) -> StoreResult<Option<Job>> {
-        if cancel_requested || !may_go_on(run) {
+    /// What a run means for its schedule; a success after a failure that was told is told as well.
+    pub(crate) fn record_result(
+        &mut self, id: ScheduleId, job: JobId, outcome: Outcome, told: bool,
+    ) -> StoreResult<()> {
+        let params = params![id.as_bytes(), self.now_us(), outcome.as_str(), told];
+        let ended = self.one(sql::record_result, params, |row| Columns::of(row).optional_time())?.flatten();
+        match ended {
+            Some(since) if outcome == Outcome::Completed => self.tell(&News::recovered(id, job, since)),
+            _ => Ok(()),
+        }
+    }
+
+    /// The job of a run after which something may follow, or whose end is told. Nobody wants that of what was cancelled
+    /// or deleted.
+    fn job_of_failure(&self, run: &FinishedRun, cancel_requested: bool) -> StoreResult<Option<Job>> {
+        if cancel_requested || !is_of_interest(run) {
             return Ok(None);
         }
         let gone = || StoreError::Internal(format!("the job {} of a running run is gone", run.job_id));
@@ -115,8 +123,9 @@ impl Tx<'_> {
         if self.execute(end, params![node.as_bytes(), lease.as_bytes(), lost.counter])? == 0 {
             return Ok(false);
         }
-        let mark = "UPDATE punctual_nodes SET lost_at = ?2 WHERE id = ?1";
-        self.execute(mark, params![node.as_bytes(), self.now_us()])?;
+        let mark = "UPDATE punctual_nodes SET lost_at = ?2 WHERE id = ?1 RETURNING name";
+        let name: Option<String> = self.one(mark, params![node.as_bytes(), self.now_us()], value)?;
+        self.tell(&News::node_lost(node, name.as_deref().unwrap_or_default()))?;
         Ok(true)
     }
 
@@ -169,25 +178,6 @@ impl Tx<'_> {
             )?;
         }
         Ok(())
-    }
-
-    pub(crate) fn prune_history(&mut self, retention: Retention) -> StoreResult<Pruned> {
-        let limit = i64::try_from(retention.limit).unwrap_or(i64::MAX);
-        let (runs_before, slots_before) =
-            (retention.runs_before.as_microsecond(), retention.slots_before.as_microsecond());
-        // The ledgers refuse every DELETE that has not been announced here.
-        let announce = "UPDATE punctual_retention SET before = max(before, ?2) WHERE ledger = ?1";
-        self.execute(announce, params!["runs", runs_before])?;
-        self.execute(announce, params!["slots", slots_before])?;
-        let old: Vec<[u8; 16]> = self.all(sql::prune_candidates, params![runs_before, limit], value)?;
-        for id in &old {
-            for table in FORGOTTEN {
-                self.execute(&format!("DELETE FROM {table} = ?1"), params![id])?;
-            }
-            self.execute("DELETE FROM punctual_jobs WHERE id = ?1", params![id])?;
-        }
-        let slots = self.execute(sql::prune_slots, params![slots_before, limit])?;
-        Ok(Pruned { jobs: old.len(), slots })
     }
 }
 

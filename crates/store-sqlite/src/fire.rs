@@ -7,6 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use punctual_core::firing::{DecidedSlot, Facts, Firing, Next, SlotJob};
 use punctual_core::id::{JobId, NodeId, ScheduleId};
 use punctual_core::job::{NewJob, Origin};
+use punctual_core::ledger::DecidedRange;
 use punctual_core::run::ErrorCode;
 use punctual_core::schedule::{Overlap, Schedule};
 use punctual_core::slot::SlotRow;
@@ -17,7 +18,7 @@ use rusqlite::{Connection, Row, params};
 type FireRow<T> = fn(&mut T, &ScheduleRow, Option<NodeId>, &mut Fired) -> StoreResult<()>;
 
 /// A schedule's row: its id, and what it says unless it cannot be understood.
-type ScheduleRow = (ScheduleId, Result<Schedule, Unreadable>);
+pub(crate) type ScheduleRow = (ScheduleId, Result<Schedule, Unreadable>);
 
 impl Tx<'_> {
     pub(crate) fn fire_due(&mut self, node: Option<NodeId>, limit: usize) -> StoreResult<Fired> {
@@ -83,7 +84,7 @@ impl Tx<'_> {
     }
 
     /// What the rule must know; only what this schedule's policies look at is asked for.
-    fn facts(&self, schedule: &Schedule) -> StoreResult<Facts> {
+    pub(crate) fn facts(&self, schedule: &Schedule) -> StoreResult<Facts> {
         let definition = &schedule.definition;
         let mut facts = Facts::default();
         if definition.overlap != Overlap::Allow || definition.max_concurrent_runs.is_some() {
@@ -112,10 +113,7 @@ impl Tx<'_> {
     pub(crate) fn write_firing(
         &mut self, schedule: &Schedule, firing: &Firing, node: Option<NodeId>,
     ) -> StoreResult<Written> {
-        let mut written = Written::default();
-        for slot in &firing.slots {
-            self.write_slot(schedule, slot, node, &mut written)?;
-        }
+        let mut written = self.write_slots(schedule, firing, node, sql::insert_slot)?;
         let (slot_at, run_at, exhausted_at) = match &firing.next {
             Next::Slot(next) => (Some(next.slot_at), Some(next.run_at), None),
             Next::Exhausted => (None, None, Some(self.now)),
@@ -124,10 +122,8 @@ impl Tx<'_> {
                 return Ok(written);
             }
         };
-        // Paused: the slot is kept for the ledger, and nothing is due.
-        let run_at = run_at.filter(|_| schedule.state.enabled);
-        let passed = firing.slots.iter().map(|slot| slot.through).filter(|through| *through <= self.now).max();
-        let micros = |at: Option<Timestamp>| at.map(Timestamp::as_microsecond);
+        // Paused, or fired from memory: the slot is kept for the ledger, and nothing is due.
+        let run_at = run_at.filter(|_| schedule.state.is_fired_by_store());
         self.execute(
             sql::set_plan,
             params![
@@ -137,7 +133,7 @@ impl Tx<'_> {
                 micros(exhausted_at),
                 None::<String>,
                 micros(firing.decided_through()),
-                micros(passed),
+                micros(firing.passed(self.now)),
                 written.jobs.last().map(|id| *id.as_bytes()),
                 written.jobs.last().map(|_| self.now_us()),
             ],
@@ -145,12 +141,43 @@ impl Tx<'_> {
         Ok(written)
     }
 
+    /// Writes ledger rows and jobs. A range leaves out what the ledger holds and its plan does not know.
+    pub(crate) fn write_slots(
+        &mut self, schedule: &Schedule, firing: &Firing, node: Option<NodeId>, insert: &str,
+    ) -> StoreResult<Written> {
+        let mut written = Written::default();
+        for slot in &firing.slots {
+            if slot.count == 1 {
+                self.write_slot(schedule, slot, node, insert, &mut written)?;
+                continue;
+            }
+            let decided = self.decided_in_range(schedule, slot)?;
+            for piece in schedule.without_decided(slot, &decided) {
+                self.write_slot(schedule, &piece, node, insert, &mut written)?;
+            }
+        }
+        Ok(written)
+    }
+
+    fn decided_in_range(&self, schedule: &Schedule, range: &DecidedSlot) -> StoreResult<Vec<DecidedRange>> {
+        let params = params![
+            schedule.id.as_bytes(),
+            range.slot_at.as_microsecond(),
+            range.through.as_microsecond(),
+            schedule.known_up_to(range).as_microsecond(),
+        ];
+        self.all(sql::decided_in_range, params, |row| {
+            let mut c = Columns::of(row);
+            Ok((c.time()?, c.time()?))
+        })
+    }
+
     fn write_slot(
-        &mut self, schedule: &Schedule, slot: &DecidedSlot, node: Option<NodeId>, written: &mut Written,
+        &mut self, schedule: &Schedule, slot: &DecidedSlot, node: Option<NodeId>, insert: &str, written: &mut Written,
     ) -> StoreResult<()> {
         let job_id = slot.job.map(|_| self.job_id());
         let inserted = self.execute(
-            sql::insert_slot,
+            insert,
             params![
                 schedule.id.as_bytes(),
                 slot.slot_at.as_microsecond(),
@@ -219,16 +246,18 @@ impl Tx<'_> {
         let most = i64::try_from(limit).unwrap_or(i64::MAX);
         let page = self.all(sql::reconcile_page, params![after, most], schedule_row)?;
         let next = page.last().filter(|_| page.len() == limit).map(|(id, _)| *id);
-        let mut done = Reconciled { looked_at: page.len(), replanned: 0, next };
-        for (_, schedule) in page {
+        let mut done = Reconciled { looked_at: page.len(), next, ..Reconciled::default() };
+        for (id, schedule) in page {
             // What cannot be understood keeps its problem until somebody edits it.
             let Ok(schedule) = schedule else { continue };
-            if schedule.plan_is_possible(self.now) {
-                continue;
+            if !schedule.plan_is_possible(self.now) {
+                let firing = Firing { slots: Vec::new(), next: schedule.plan_next(self.now) };
+                done.replanned += usize::from(self.write_firing(&schedule, &firing, None)?.problem.is_none());
             }
-            let firing = Firing { slots: Vec::new(), next: schedule.plan_next(self.now) };
-            if self.write_firing(&schedule, &firing, None)?.problem.is_none() {
-                done.replanned += 1;
+            if let Some(problem) = schedule.stuck_ahead(self.now) {
+                let tell = "UPDATE punctual_schedule_state SET problem = ?2 WHERE schedule_id = ?1";
+                self.execute(tell, params![id.as_bytes(), problem])?;
+                done.stuck_ahead += 1;
             }
         }
         Ok(done)
@@ -243,7 +272,11 @@ pub(crate) struct Written {
     pub(crate) problem: Option<String>,
 }
 
-fn schedule_row(row: &Row<'_>) -> Result<ScheduleRow, Unreadable> {
+pub(crate) fn micros(at: Option<Timestamp>) -> Option<i64> {
+    at.map(Timestamp::as_microsecond)
+}
+
+pub(crate) fn schedule_row(row: &Row<'_>) -> Result<ScheduleRow, Unreadable> {
     Ok((rows::schedule_id(row)?, rows::schedule(row)))
 }
 

@@ -1,5 +1,6 @@
 //! Jobs and their places: inserting, queueing, closing, and the head of a serial key.
 
+use crate::error::{is_unique_violation, store_error};
 use crate::rows::{self, Columns, bytes, document, retry_text};
 use crate::sql;
 use crate::tx::{Tx, value};
@@ -186,10 +187,19 @@ impl Tx<'_> {
         })
     }
 
-    /// Writes the one run of a job and takes it off its schedule's list of live jobs.
+    /// Closes a job that cannot have been closed before.
     pub(crate) fn close(&mut self, run: &Closing<'_>) -> StoreResult<()> {
+        match self.close_once(run)? {
+            true => Ok(()),
+            false => Err(StoreError::Internal(format!("the job {} waits although its run has ended", run.job_id))),
+        }
+    }
+
+    /// Writes the one run of a job and takes it off its schedule's list of live jobs; false when it has one already,
+    /// as a restored backup may hold it.
+    pub(crate) fn close_once(&mut self, run: &Closing<'_>) -> StoreResult<bool> {
         let error = run.error.map(storable_text);
-        self.execute(
+        let inserted = self.try_execute(
             sql::insert_run,
             params![
                 run.job_id.as_bytes(),
@@ -206,13 +216,18 @@ impl Tx<'_> {
                 run.usage.map(Json::as_str),
             ],
         )?;
+        let closed = match inserted {
+            Ok(_) => true,
+            Err(error) if is_unique_violation(&error) => false,
+            Err(error) => return Err(store_error(error)),
+        };
         if let Some(schedule_id) = run.schedule_id {
             self.execute(
                 "DELETE FROM punctual_schedule_live WHERE schedule_id = ?1 AND job_id = ?2",
                 params![schedule_id.as_bytes(), run.job_id.as_bytes()],
             )?;
         }
-        Ok(())
+        Ok(closed)
     }
 
     /// One job's definition.

@@ -18,6 +18,8 @@ mod keys;
 mod log;
 mod migrate;
 mod offers;
+mod outbox;
+mod prune;
 mod queue;
 mod reader;
 mod readings;
@@ -28,6 +30,7 @@ pub mod sql;
 pub mod sql_target;
 mod store;
 mod tx;
+mod upkeep;
 mod writer;
 
 use crate::error::store_error;
@@ -65,11 +68,13 @@ pub struct SqliteOptions {
     pub clock: Arc<dyn Clock>,
     /// How many queries may run beside the writer.
     pub readers: usize,
+    /// Where the random part of new ids begins to count; a random number, unless a simulation must see the same again.
+    pub ids: Option<u64>,
 }
 
 impl Default for SqliteOptions {
     fn default() -> Self {
-        Self { clock: Arc::new(HostClock), readers: 2 }
+        Self { clock: Arc::new(HostClock), readers: 2, ids: None }
     }
 }
 
@@ -105,7 +110,10 @@ pub struct SqliteStore {
     writer: Writer,
     readers: Readers,
     commits: Arc<Commits>,
+    /// Rings when there may be new work.
     changed: watch::Sender<()>,
+    /// Rings when something may be due earlier than before.
+    plans: watch::Sender<()>,
     /// In whose name this handle changes things.
     change: Option<Arc<Change>>,
 }
@@ -140,15 +148,18 @@ impl SqliteStore {
         let readers = (0..options.readers.max(1)).map(|_| reading_connection(path)).collect::<StoreResult<Vec<_>>>()?;
         let no_thread =
             |error: std::io::Error| StoreError::Unavailable(format!("a thread could not be started: {error}"));
-        let changed = watch::Sender::new(());
+        let (changed, plans) = (watch::Sender::new(()), watch::Sender::new(()));
         Ok(Self {
             path: path.to_owned(),
             clock: options.clock,
-            ids: Arc::new(Mutex::new(IdSource::from_random(Uuid::new_v4().as_u64_pair().0))),
-            writer: Writer::start(writer, Log::of(path), changed.clone()).map_err(no_thread)?,
+            ids: Arc::new(Mutex::new(IdSource::from_random(
+                options.ids.unwrap_or_else(|| Uuid::new_v4().as_u64_pair().0),
+            ))),
+            writer: Writer::start(writer, Log::of(path), [changed.clone(), plans.clone()]).map_err(no_thread)?,
             readers: Readers::start(readers).map_err(no_thread)?,
             commits,
             changed,
+            plans,
             change: None,
         })
     }
@@ -194,15 +205,36 @@ impl SqliteStore {
             .await
     }
 
-    /// One verb after which there may be new work or a new plan.
+    /// One verb after which there may be new work.
     async fn write_and_wake<T, F>(&self, work: F) -> StoreResult<T>
     where
         T: Send + 'static,
         F: FnOnce(&mut Tx<'_>) -> StoreResult<T> + Send + 'static,
     {
         let done = self.write(work).await?;
-        self.changed.send_replace(());
+        self.ring();
         Ok(done)
+    }
+
+    /// One verb after which something may be due earlier than before.
+    async fn write_plans<T, F>(&self, work: F) -> StoreResult<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut Tx<'_>) -> StoreResult<T> + Send + 'static,
+    {
+        let done = self.write_and_wake(work).await?;
+        self.ring_plans();
+        Ok(done)
+    }
+
+    /// Wakes whoever waits for work in this process.
+    fn ring(&self) {
+        self.changed.send_replace(());
+    }
+
+    /// Wakes whoever fires in this process.
+    fn ring_plans(&self) {
+        self.plans.send_replace(());
     }
 
     /// One question, answered from one snapshot.

@@ -11,6 +11,7 @@ use punctual_core::offers::{Offers, OffersSettled, Verdict, given_up_error, give
 use punctual_core::run::{ErrorCode, Outcome};
 use punctual_core::schedule::Schedule;
 use punctual_core::store::{StoreError, StoreResult};
+use punctual_core::upkeep::News;
 use rusqlite::{Connection, params};
 use std::collections::BTreeSet;
 
@@ -113,6 +114,7 @@ impl Tx<'_> {
         if !over || offered.contains(&job_type) || !self.take_waiting(id)? {
             return Ok(false);
         }
+        let error = given_up_error(&job_type);
         self.close(&Closing {
             job_id: id,
             schedule_id: Some(schedule.id),
@@ -120,15 +122,15 @@ impl Tx<'_> {
             started_at: None,
             outcome: Outcome::Failed,
             error_code: Some(ErrorCode::NoExecutor),
-            error: Some(&given_up_error(&job_type)),
+            error: Some(&error),
             exit_code: None,
             output: None,
             usage: None,
             log_ref: None,
             is_final: true,
         })?;
-        let failed = Outcome::Failed.as_str();
-        self.execute(sql::record_result, params![schedule.id.as_bytes(), self.now_us(), failed])?;
+        self.record_result(schedule.id, id, Outcome::Failed, true)?;
+        self.tell(&News::run_failed(&job, ErrorCode::NoExecutor, Some(&error)))?;
         Ok(true)
     }
 }

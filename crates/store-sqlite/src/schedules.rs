@@ -168,14 +168,19 @@ impl Tx<'_> {
         let at = Timestamp::from_microsecond(at.as_microsecond()).unwrap_or(at);
         let schedule = self.schedule(id)?;
         let firing = schedule.rescheduled(at, self.now)?;
-        let decided = "SELECT 1 FROM punctual_slots WHERE schedule_id = ?1 AND slot_at = ?2";
-        if self.one(decided, params![id.as_bytes(), at.as_microsecond()], value::<i64>)?.is_some() {
+        if self.is_decided(&schedule, at)? {
             return Err(Invalid::new("at", "is a slot that has been decided already")
                 .remedy("choose another second, or trigger the schedule")
                 .into());
         }
         self.write_firing(&schedule, &firing, None)?;
         self.schedule(id)
+    }
+
+    /// Whether the ledger has a row for an instant: the slot itself, or a range that it is one of.
+    fn is_decided(&self, schedule: &Schedule, at: Timestamp) -> StoreResult<bool> {
+        let params = params![schedule.id.as_bytes(), at.as_microsecond(), schedule.has_slot_at(at)];
+        Ok(self.one(sql::covering_slot, params, value::<i64>)?.is_some())
     }
 
     pub(crate) fn trigger_schedule(

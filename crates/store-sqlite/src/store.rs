@@ -19,7 +19,7 @@ use punctual_core::store::{
 use tokio::sync::watch;
 
 /// Wake-ups: writes of this store at once, those of others a little later.
-struct Wakes(watch::Receiver<()>);
+pub(crate) struct Wakes(pub(crate) watch::Receiver<()>);
 
 #[async_trait]
 impl Changes for Wakes {
@@ -42,27 +42,27 @@ impl Store for SqliteStore {
     }
 
     async fn create_schedule(&self, definition: ScheduleDefinition) -> StoreResult<Schedule> {
-        self.write_and_wake(move |tx| tx.create_schedule(definition)).await
+        self.write_plans(move |tx| tx.create_schedule(definition)).await
     }
 
     async fn update_schedule_if_version(
         &self, id: ScheduleId, version: i64, definition: ScheduleDefinition,
     ) -> StoreResult<Schedule> {
-        self.write_and_wake(move |tx| tx.update_schedule(id, version, definition)).await
+        self.write_plans(move |tx| tx.update_schedule(id, version, definition)).await
     }
 
     async fn pause_schedule(&self, id: ScheduleId, by: Option<String>, note: Option<String>) -> StoreResult<Schedule> {
         name::check_text("by", by.as_deref().unwrap_or_default())?;
         name::check_text("note", note.as_deref().unwrap_or_default())?;
-        self.write(move |tx| tx.pause_schedule(id, by.as_deref(), note.as_deref())).await
+        self.write_plans(move |tx| tx.pause_schedule(id, by.as_deref(), note.as_deref())).await
     }
 
     async fn resume_schedule(&self, id: ScheduleId) -> StoreResult<Schedule> {
-        self.write_and_wake(move |tx| tx.resume_schedule(id)).await
+        self.write_plans(move |tx| tx.resume_schedule(id)).await
     }
 
     async fn reschedule(&self, id: ScheduleId, at: Timestamp) -> StoreResult<Schedule> {
-        self.write_and_wake(move |tx| tx.reschedule(id, at)).await
+        self.write_plans(move |tx| tx.reschedule(id, at)).await
     }
 
     async fn trigger_schedule(&self, id: ScheduleId, input: Option<Json>, by: Option<String>) -> StoreResult<JobId> {
@@ -72,7 +72,7 @@ impl Store for SqliteStore {
     }
 
     async fn delete_schedule(&self, id: ScheduleId) -> StoreResult<()> {
-        self.write(move |tx| tx.delete_schedule(id)).await
+        self.write_plans(move |tx| tx.delete_schedule(id)).await
     }
 
     async fn schedule(&self, key: &ScheduleKey) -> StoreResult<Option<Schedule>> {
@@ -95,21 +95,32 @@ impl Store for SqliteStore {
     }
 
     async fn fire_due(&self, node: Option<NodeId>, limit: usize) -> StoreResult<Fired> {
-        self.write_and_wake(move |tx| tx.fire_due(node, limit)).await
+        let fired = self.write(move |tx| tx.fire_due(node, limit)).await?;
+        if fired.schedules > 0 {
+            self.ring();
+        }
+        Ok(fired)
     }
 
     async fn reconcile_schedules(&self, after: Option<ScheduleId>, limit: usize) -> StoreResult<Reconciled> {
-        self.write_and_wake(move |tx| tx.reconcile(after, limit)).await
+        self.write_plans(move |tx| tx.reconcile(after, limit)).await
     }
 
     async fn enqueue_jobs(&self, jobs: Vec<NewJob>) -> StoreResult<Vec<JobId>> {
         jobs.iter().try_for_each(NewJob::validate)?;
         job_key::refuse_twice(&jobs)?;
+        if jobs.iter().any(|job| job.run_at.is_some()) {
+            return self.write_plans(move |tx| tx.enqueue_jobs(&jobs)).await;
+        }
         self.write_and_wake(move |tx| tx.enqueue_jobs(&jobs)).await
     }
 
     async fn promote_due_jobs(&self, limit: usize) -> StoreResult<usize> {
-        self.write_and_wake(move |tx| tx.promote_due_jobs(limit)).await
+        let promoted = self.write(move |tx| tx.promote_due_jobs(limit)).await?;
+        if promoted > 0 {
+            self.ring();
+        }
+        Ok(promoted)
     }
 
     async fn move_job_if_queued(&self, id: JobId, to: Move) -> StoreResult<Place> {
@@ -160,7 +171,11 @@ impl Store for SqliteStore {
     }
 
     async fn finish_runs_if_leased(&self, lease: Lease, runs: Vec<FinishedRun>) -> StoreResult<Vec<FinishResult>> {
-        self.write_and_wake(move |tx| tx.finish_runs(lease, &runs)).await
+        let ends = self.write_and_wake(move |tx| tx.finish_runs(lease, &runs)).await?;
+        if ends.iter().any(|end| matches!(end, FinishResult::Closed { retry: Some(_) })) {
+            self.ring_plans();
+        }
+        Ok(ends)
     }
 
     async fn add_artifacts_if_leased(&self, lease: Lease, job: JobId, artifacts: Vec<Artifact>) -> StoreResult<()> {
@@ -177,7 +192,12 @@ impl Store for SqliteStore {
     }
 
     async fn recover_lost_nodes(&self, lost: Vec<LostNode>) -> StoreResult<Recovered> {
-        self.write_and_wake(move |tx| tx.recover(&lost)).await
+        let recovered = self.write(move |tx| tx.recover(&lost)).await?;
+        if recovered != Recovered::default() {
+            self.ring();
+            self.ring_plans();
+        }
+        Ok(recovered)
     }
 
     async fn set_queue_paused(&self, queue: &str, paused: bool) -> StoreResult<()> {

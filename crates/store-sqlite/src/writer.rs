@@ -73,11 +73,11 @@ where
 
 impl Writer {
     /// Starts the thread. It ends when the last handle is dropped, after the work that was handed in.
-    /// `changed` is rung when somebody else has written to the file.
-    pub(crate) fn start(connection: Connection, mut log: Log, changed: watch::Sender<()>) -> std::io::Result<Self> {
+    /// The lines are rung when somebody else has written to the file.
+    pub(crate) fn start(connection: Connection, mut log: Log, lines: [watch::Sender<()>; 2]) -> std::io::Result<Self> {
         let (sender, receiver) = channel();
         let name = "punctual-writer".to_owned();
-        let work = move || serve(&connection, &receiver, &mut log, &changed);
+        let work = move || serve(&connection, &receiver, &mut log, &lines);
         let thread = std::thread::Builder::new().name(name).spawn(work)?;
         Ok(Self { thread: Arc::new(Crew::new(sender, vec![thread])) })
     }
@@ -99,7 +99,7 @@ fn stopped() -> StoreError {
     StoreError::Unavailable("the store is closed".to_owned())
 }
 
-fn serve(connection: &Connection, receiver: &Receiver<Box<dyn Work>>, log: &mut Log, changed: &watch::Sender<()>) {
+fn serve(connection: &Connection, receiver: &Receiver<Box<dyn Work>>, log: &mut Log, lines: &[watch::Sender<()>]) {
     let mut others = Others { seen: data_version(connection), looked_at: Instant::now() };
     loop {
         match receiver.recv_timeout(LOOK_EVERY) {
@@ -111,7 +111,7 @@ fn serve(connection: &Connection, receiver: &Receiver<Box<dyn Work>>, log: &mut 
             Err(RecvTimeoutError::Disconnected) => return,
         }
         if others.have_written(connection) {
-            changed.send_replace(());
+            lines.iter().for_each(|line| line.send_replace(()));
         }
     }
 }

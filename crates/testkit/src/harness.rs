@@ -5,8 +5,10 @@ use jiff::Timestamp;
 use punctual_core::store::{Clock, Store};
 use punctual_core::virtual_clock::VirtualClock;
 use std::future::Future;
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
-use std::sync::Arc;
+use std::process::Command;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use uuid::Uuid;
 
@@ -32,8 +34,8 @@ pub trait Harness: Send + Sync {
 /// The data behind a store: it stays when the store is closed.
 #[async_trait]
 pub trait Backing: Send + Sync {
-    /// Opens the store on this data, as one more process would.
-    async fn open(&self, clock: Arc<dyn Clock>) -> Arc<dyn Store>;
+    /// Opens the store on this data, as one more process would; `ids` says where new ids begin to count.
+    async fn open(&self, clock: Arc<dyn Clock>, ids: Option<u64>) -> Arc<dyn Store>;
 }
 
 /// The database as somebody sees it who comes with `sqlite3` or `psql`.
@@ -82,7 +84,7 @@ impl World {
     /// Opens a store on its data, with a clock that stands at its start.
     pub async fn new(backing: Box<dyn Backing>, raw: Box<dyn RawSql>, faults: Box<dyn Faults>) -> Self {
         let clock = Arc::new(VirtualClock::new());
-        let store = Some(backing.open(clock.clone()).await);
+        let store = Some(backing.open(clock.clone(), None).await);
         Self { clock, raw, faults, backing, store }
     }
 
@@ -94,13 +96,33 @@ impl World {
     /// Closes the store and opens it again on the same data, so that whatever lived in memory only is gone.
     pub async fn reopen(&mut self) {
         self.store = None;
-        self.store = Some(self.backing.open(self.clock.clone()).await);
+        self.store = Some(self.backing.open(self.clock.clone(), None).await);
+    }
+
+    /// Closes the store and opens it again, so that from now on new ids follow from a number alone.
+    pub async fn reopen_with_ids(&mut self, ids: u64) {
+        self.store = None;
+        self.store = Some(self.backing.open(self.clock.clone(), Some(ids)).await);
     }
 
     /// A second store on the same data, as another process has it.
     pub async fn second_store(&self) -> Arc<dyn Store> {
-        self.backing.open(self.clock.clone()).await
+        self.backing.open(self.clock.clone(), None).await
     }
+}
+
+/// Memory, where there is enough of it for data that nobody wants to keep: making a database is making some hundred
+/// files, and a simulation writes without end. Else the folder for temporary files.
+pub fn fast_folder() -> PathBuf {
+    static FOUND: OnceLock<PathBuf> = OnceLock::new();
+    let find = || {
+        let memory = Path::new("/dev/shm");
+        let free = Command::new("df").args(["--output=avail", "-k"]).arg(memory).output();
+        let free =
+            free.ok().and_then(|it| String::from_utf8(it.stdout).ok()?.split_whitespace().last()?.parse::<u64>().ok());
+        if free.is_some_and(|kilobytes| kilobytes > 2 << 20) { memory.to_owned() } else { std::env::temp_dir() }
+    };
+    FOUND.get_or_init(find).clone()
 }
 
 /// A case: what it does to a world.

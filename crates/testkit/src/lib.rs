@@ -17,6 +17,7 @@ pub mod harness;
 pub mod model;
 pub mod postgres;
 pub mod property;
+pub mod sim;
 pub mod steps;
 
 /// What every case begins with: the world, and the words in which cases are written.

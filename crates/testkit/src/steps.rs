@@ -12,7 +12,7 @@ use punctual_core::run::ErrorCode;
 use punctual_core::schedule::{Schedule, ScheduleDefinition};
 use punctual_core::slot::{Decision, Reason, SlotRow};
 use punctual_core::store::{
-    ClaimRequest, FinishResult, FinishedRun, Fired, Lease, LostNode, NewNode, QueuedJob, Recovered, ScheduleKey,
+    ClaimRequest, Clock, FinishResult, FinishedRun, Fired, Lease, LostNode, NewNode, QueuedJob, Recovered, ScheduleKey,
     StoreError, StoreResult,
 };
 use punctual_core::target::Target;
@@ -181,6 +181,11 @@ impl World {
         self.clock.advance(by)
     }
 
+    /// What the clock shows.
+    pub fn clock_now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
     /// Sets the clock to a time of the first day.
     pub fn set_time(&self, text: &str) {
         self.clock.set(clock_time(text));
@@ -295,7 +300,7 @@ impl World {
     pub async fn fail(&self, lease: Lease, id: JobId) -> Option<JobId> {
         match self.finish(lease, FinishedRun::failed(id, ErrorCode::TargetError, "it broke")).await {
             FinishResult::Closed { retry } => retry,
-            FinishResult::LostLease => panic!("the lease holds"),
+            other => panic!("the lease holds, and the run has not ended: {other:?}"),
         }
     }
 

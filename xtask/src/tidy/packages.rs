@@ -20,6 +20,8 @@ const PERMISSIVE: &[&str] = &[
     "Unicode-3.0",
     "CC0-1.0",
     "BSL-1.0",
+    // For data: lists of certificate authorities.
+    "CDLA-Permissive-2.0",
 ];
 
 const DEFAULT_REGISTRY: &str = "registry+https://github.com/rust-lang/crates.io-index";

@@ -1,6 +1,7 @@
 //! What the firing tests share: a schedule to decide, a store in three lines, and decisions written as text.
 
 mod bounded;
+mod downtime;
 mod dst;
 mod overlap;
 mod plans;

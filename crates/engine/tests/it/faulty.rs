@@ -8,7 +8,7 @@ use punctual_core::access::{
 use punctual_core::chain::Chains;
 use punctual_core::checks::{Checks, Finding};
 use punctual_core::grant::Grant;
-use punctual_core::id::{AuditId, GrantId, JobId, NodeId, ReservationId, ScheduleId, TokenId};
+use punctual_core::id::{AuditId, GrantId, JobId, NodeId, NoticeId, ReservationId, ScheduleId, TokenId};
 use punctual_core::job::{Artifact, JobView, NewJob};
 use punctual_core::json::Json;
 use punctual_core::name::Name;
@@ -23,6 +23,7 @@ use punctual_core::store::{
     NewNode, NodePulse, Pruned, QueuedJob, Reconciled, Recovered, Reservation, Retention, ScheduleKey, Store,
     StoreError, StoreResult, Template,
 };
+use punctual_core::upkeep::{Declarations, Declared, FiredFromMemory, Notice, Plans, Upkeep};
 use punctual_store_sqlite::SqliteStore;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -91,6 +92,37 @@ impl FaultyStore {
 impl Checks for FaultyStore {
     async fn run_checks(&self, limit: usize) -> StoreResult<Vec<Finding>> {
         self.reach()?.run_checks(limit).await
+    }
+}
+
+#[async_trait]
+impl Upkeep for FaultyStore {
+    fn plan_changes(&self) -> Box<dyn Changes> {
+        self.inner.plan_changes()
+    }
+
+    async fn declare_schedules(&self, declarations: Declarations) -> StoreResult<Declared> {
+        self.reach()?.declare_schedules(declarations).await
+    }
+
+    async fn schedules_to_remember(
+        &self, within: SignedDuration, limit: usize, declared: &[ScheduleId],
+    ) -> StoreResult<Vec<Schedule>> {
+        self.reach()?.schedules_to_remember(within, limit, declared).await
+    }
+
+    async fn fire_remembered(
+        &self, node: Option<NodeId>, schedules: Vec<Schedule>, plans: Plans,
+    ) -> StoreResult<FiredFromMemory> {
+        self.reach()?.fire_remembered(node, schedules, plans).await
+    }
+
+    async fn take_notices_if_leased(&self, lease: Lease, limit: usize) -> StoreResult<Vec<Notice>> {
+        self.reach()?.take_notices_if_leased(lease, limit).await
+    }
+
+    async fn close_notices_if_taken(&self, lease: Lease, notices: Vec<NoticeId>) -> StoreResult<Vec<NoticeId>> {
+        self.reach()?.close_notices_if_taken(lease, notices).await
     }
 }
 

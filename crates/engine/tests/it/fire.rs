@@ -2,11 +2,16 @@
 
 use super::World;
 use jiff::SignedDuration;
+use punctual_core::id::{ClaimId, JobId};
 use punctual_core::job::NewJob;
+use punctual_core::run::ErrorCode;
 use punctual_core::schedule::Missed;
-use punctual_core::store::Store;
+use punctual_core::store::{Changes, ClaimRequest, FinishedRun, NewNode, Store};
 use punctual_core::target::Target;
-use punctual_engine::fire::{FireOptions, FirePass, fire_once, run_until};
+use punctual_core::upkeep::Upkeep;
+use punctual_engine::clock::Uptime;
+use punctual_engine::fire::{FireOptions, FirePass, FireWatch, fire_once, run_until};
+use punctual_engine::memory::Fallback;
 use punctual_engine::reconcile::{ReconcilePass, reconcile_once};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
@@ -64,17 +69,45 @@ async fn c02_delayed_jobs_are_promoted_when_their_time_comes() {
     assert!(pass.made_work());
 }
 
+/// Tells a test what the loop does.
+struct Told {
+    passes: mpsc::UnboundedSender<FirePass>,
+    fallbacks: mpsc::UnboundedSender<Fallback>,
+}
+
+impl FireWatch for Told {
+    fn on_pass(&mut self, pass: &FirePass) {
+        drop(self.passes.send(pass.clone()));
+    }
+
+    fn on_fallback(&mut self, fallback: Fallback) {
+        let _gone = self.fallbacks.send(fallback);
+    }
+}
+
+/// What a test hears of the loop.
+pub struct Heard {
+    pub passes: mpsc::UnboundedReceiver<FirePass>,
+    pub fallbacks: mpsc::UnboundedReceiver<Fallback>,
+}
+
 /// Runs the loop beside a test, and ends it.
 async fn beside_the_loop<T>(world: &World, test: impl AsyncFnOnce(&mut mpsc::UnboundedReceiver<FirePass>) -> T) -> T {
     // Longer than any test: nothing here happens by the sweep.
     let options = FireOptions { sweep: Duration::from_secs(3600), ..FireOptions::default() };
-    let (say, mut passes) = mpsc::unbounded_channel();
+    beside(&world.store, options, async |heard| test(&mut heard.passes).await).await
+}
+
+/// The same with a store and options of the test's own.
+pub async fn beside<T>(store: &dyn Store, options: FireOptions, test: impl AsyncFnOnce(&mut Heard) -> T) -> T {
+    let (passes, heard_passes) = mpsc::unbounded_channel();
+    let (fallbacks, heard_fallbacks) = mpsc::unbounded_channel();
+    let mut told = Told { passes, fallbacks };
+    let mut heard = Heard { passes: heard_passes, fallbacks: heard_fallbacks };
     let (stop, stopped) = oneshot::channel::<()>();
-    let shutdown = async { drop(stopped.await) };
-    let on_pass = |pass: &FirePass| drop(say.send(pass.clone()));
-    let firing = run_until(&world.store, &options, on_pass, shutdown);
+    let firing = run_until(store, &options, Uptime::start(), &mut told, async { drop(stopped.await) });
     let tested = async {
-        let answer = test(&mut passes).await;
+        let answer = test(&mut heard).await;
         drop(stop);
         answer
     };
@@ -121,14 +154,70 @@ async fn a08_reconciling_looks_at_every_plan_and_mends_only_what_is_impossible()
     for n in 0..450 {
         forced.push(world.minutely(&format!("s{n}"), Missed::ONCE).await);
     }
-    assert_eq!(reconcile_once(&world.store).await.unwrap(), ReconcilePass { looked_at: 451, replanned: 0 });
+    assert_eq!(
+        reconcile_once(&world.store).await.unwrap(),
+        ReconcilePass { looked_at: 451, ..ReconcilePass::default() }
+    );
     let connection = rusqlite::Connection::open(world.store.path()).unwrap();
     // Years ahead, so that firing would never find them due.
     let force = "UPDATE punctual_schedule_state SET next_slot_at = next_slot_at + 100000000000000,
                  next_run_at = next_run_at + 100000000000000 WHERE schedule_id <> ?1";
     connection.execute(force, [sound.id.as_bytes()]).unwrap();
-    assert_eq!(reconcile_once(&world.store).await.unwrap(), ReconcilePass { looked_at: 451, replanned: 450 });
+    assert_eq!(
+        reconcile_once(&world.store).await.unwrap(),
+        ReconcilePass { looked_at: 451, replanned: 450, ..ReconcilePass::default() }
+    );
     let mended = world.store.schedule(&forced[0].id.into()).await.unwrap().unwrap();
     assert_eq!(mended.state.next_run_at, forced[0].state.next_run_at);
-    assert_eq!(reconcile_once(&world.store).await.unwrap(), ReconcilePass { looked_at: 451, replanned: 0 });
+    assert_eq!(
+        reconcile_once(&world.store).await.unwrap(),
+        ReconcilePass { looked_at: 451, ..ReconcilePass::default() }
+    );
+}
+
+/// A busy queue must not make the node ask again and again what is due.
+#[tokio::test]
+async fn d02_jobs_that_come_and_end_do_not_wake_the_loop_and_retries_and_delayed_jobs_do() {
+    let world = World::new();
+    let store = &world.store;
+    let lease = store.register_node(NewNode { name: "n".into(), offers: vec!["task:work".into()] }).await.unwrap();
+    let mut plans = store.plan_changes();
+    let mut jobs = store.changes();
+    let work = || NewJob::new(Target::task("work"));
+    let mut claimed = Vec::new();
+    for _ in 0..50 {
+        store.enqueue_jobs(vec![work()]).await.unwrap();
+        let request = ClaimRequest {
+            lease,
+            claim_id: ClaimId(uuid::Uuid::from_u128(1)),
+            queues: Vec::new(),
+            job_types: vec!["task:work".into()],
+            limit: 1,
+        };
+        claimed.push(store.claim_jobs_if_leased(request).await.unwrap()[0].job.id);
+    }
+    let ends = |ids: &[JobId]| ids.iter().map(|id| FinishedRun::completed(*id)).collect();
+    store.finish_runs_if_leased(lease, ends(&claimed[1..])).await.unwrap();
+    store.fire_due(None, 10).await.unwrap();
+    store.promote_due_jobs(10).await.unwrap();
+    store.recover_lost_nodes(Vec::new()).await.unwrap();
+    assert!(rings(&mut *jobs).await, "whoever waits for work is told");
+    assert!(!rings(&mut *plans).await, "whoever fires is not");
+    let broken = FinishedRun::failed(claimed[0], ErrorCode::TargetError, "it broke");
+    store.finish_runs_if_leased(lease, vec![broken]).await.unwrap();
+    assert!(rings(&mut *plans).await, "a retry is due later");
+    let run_at = Some(store.now().await.unwrap() + MINUTE);
+    store.enqueue_jobs(vec![NewJob { run_at, ..work() }]).await.unwrap();
+    assert!(rings(&mut *plans).await, "and so is a delayed job");
+    world.minutely("planned", Missed::ONCE).await;
+    assert!(rings(&mut *plans).await);
+}
+
+/// Whether a line has rung since the last time; it rings before the verb answers.
+async fn rings(line: &mut dyn Changes) -> bool {
+    tokio::select! {
+        biased;
+        () = line.next() => true,
+        () = std::future::ready(()) => false,
+    }
 }

@@ -1,11 +1,14 @@
 //! The engine's passes and loops, on a real store with a clock that is turned by hand.
 
 mod command;
+mod desk;
 mod faulty;
 mod fire;
 mod http;
+mod memory;
 mod node;
 mod offers;
+mod retain;
 mod strays;
 mod task;
 

@@ -318,3 +318,21 @@ async fn c09_a_node_that_cannot_renew_stops_its_work_and_another_one_finishes_it
     first.leave().await;
     second.leave().await;
 }
+
+/// A node that is told to leave and cannot renew its lease then has left; it does not come back.
+#[tokio::test]
+async fn c08_a_node_that_loses_its_lease_while_it_leaves_has_left() {
+    let world = World::new();
+    let (started, gate) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
+    world.enqueue("gated").await;
+    let cut_off = FaultyStore::new(Arc::clone(&world.store));
+    let mut node = RunningNode::start(Arc::clone(&cut_off) as Arc<dyn Store>, gated(&started, &gate), quick());
+    started.acquire().await.unwrap().forget();
+    assert_eq!(node.event().await, NodeEvent::Ready);
+    drop(std::mem::replace(&mut node.stop, oneshot::channel().0));
+    assert_eq!(node.event().await, NodeEvent::Draining { running: 1 });
+    cut_off.cut_off(true);
+    assert_eq!(node.event().await, NodeEvent::Fenced);
+    assert_eq!(node.event().await, NodeEvent::Left);
+    node.task.await.unwrap();
+}

@@ -7,11 +7,15 @@ use punctual_core::store::{Heartbeat, Lease, NewNode, Store};
 use punctual_core::target::Target;
 use punctual_engine::clock::Uptime;
 use punctual_engine::dispatch::{Desk, DeskOptions, RunningSet};
+use punctual_engine::lease::HeldLease;
 use punctual_engine::targets::task::{Context, Handler, TaskError};
 use punctual_engine::work::Executors;
 use punctual_store_sqlite::{SqliteOptions, SqliteStore};
 use std::sync::Arc;
 use std::time::Duration;
+
+/// Far longer than any test.
+const LONG: Duration = Duration::from_secs(3600);
 
 /// A desk on a store that can lose answers, and the store itself.
 struct World {
@@ -36,7 +40,14 @@ impl World {
         let options = DeskOptions { room: 4, prefetch: 0, queues: Vec::new(), grace: Duration::ZERO };
         let uptime = Uptime::start();
         let store = Arc::clone(&faulty) as Arc<dyn Store>;
-        let desk = Desk::new(store, lease, executors, options, uptime, RunningSet::default());
+        let desk = Desk::new(
+            store,
+            HeldLease::new(lease, LONG, Duration::ZERO),
+            executors,
+            options,
+            uptime,
+            RunningSet::default(),
+        );
         Self { real, faulty, lease, desk, uptime, _folder: folder }
     }
 

@@ -2,7 +2,9 @@
 
 mod calls;
 mod cron;
+mod data;
 mod demo;
+mod serve;
 mod signals;
 mod worker;
 
@@ -25,6 +27,7 @@ enum Command {
     #[command(subcommand)]
     Cron(cron::CronCommand),
     Demo(demo::DemoArgs),
+    Serve(serve::ServeArgs),
     Worker(worker::WorkerArgs),
 }
 
@@ -102,6 +105,7 @@ pub(crate) fn run() -> ExitCode {
     let done = match cli.command {
         Command::Cron(command) => command.run(&mut out),
         Command::Demo(args) => args.run(&mut out),
+        Command::Serve(args) => args.run(&mut out),
         Command::Worker(args) => args.run(&mut out),
     };
     match done.and_then(|()| Ok(out.flush()?)) {

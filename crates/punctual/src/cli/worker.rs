@@ -1,4 +1,4 @@
-//! `punctual serve` and `punctual worker`: one node on one store, until it is told to stop.
+//! `punctual worker`: one node on one store, until it is told to stop; `punctual serve` is one as well.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -9,11 +9,15 @@ use clap::Args;
 use jiff::SignedDuration;
 use punctual_core::duration::parse_duration;
 use punctual_engine::dispatch::DeskOptions;
+use punctual_engine::memory::Fallback;
 use punctual_engine::node::{self, NodeEvent, NodeOptions};
+use punctual_engine::retain::Keep;
 use punctual_engine::targets::command::{CommandExecutor, CommandOptions};
 use punctual_engine::work::Executors;
 
 use super::calls::CallArgs;
+use super::data::DataFolder;
+use super::serve::Api;
 use super::signals::Signals;
 use super::{Output, Stop};
 
@@ -44,8 +48,33 @@ pub(crate) struct WorkerArgs {
     /// From one heartbeat to the next [default: a fifteenth of the lease]
     #[arg(long, value_name = "TIME", env = "PUNCTUAL_HEARTBEAT", value_parser = parse_duration)]
     heartbeat: Option<SignedDuration>,
+    /// How long runs are kept after their end: a time such as 30d, forever, or none
+    #[arg(long, value_name = "TIME", default_value = "30d", env = "PUNCTUAL_KEEP_RUNS", value_parser = KeepTime::parse)]
+    keep_runs: KeepTime,
+    /// The same for runs that failed
+    #[arg(long, value_name = "TIME", default_value = "90d", env = "PUNCTUAL_KEEP_FAILED", value_parser = KeepTime::parse)]
+    keep_failed: KeepTime,
+    /// How many of the latest jobs of each schedule are kept, however old they are
+    #[arg(long, value_name = "N", default_value_t = 20, env = "PUNCTUAL_KEEP_LAST")]
+    keep_last: u32,
     #[command(flatten)]
     calls: CallArgs,
+}
+
+/// How long something is kept; no time is for ever.
+#[derive(Debug, Clone, Copy)]
+struct KeepTime(Option<SignedDuration>);
+
+impl KeepTime {
+    fn parse(text: &str) -> Result<Self, String> {
+        match text {
+            "forever" => Ok(Self(None)),
+            "none" => Ok(Self(Some(SignedDuration::ZERO))),
+            time => parse_duration(time)
+                .map(|time| Self(Some(time)))
+                .map_err(|error| format!("{error}; or write forever or none")),
+        }
+    }
 }
 
 fn at_least_one(text: &str) -> Result<usize, String> {
@@ -58,40 +87,56 @@ fn at_least_one(text: &str) -> Result<usize, String> {
 
 impl WorkerArgs {
     pub(crate) fn run(self, out: &mut Output) -> Result<(), Stop> {
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-        runtime.block_on(self.work(out))
+        let url = match &self.database {
+            Some(url) => url.clone(),
+            None => DataFolder::open(self.data())?.database_url(),
+        };
+        self.run_on(&url, None, out)
     }
 
-    async fn work(self, out: &mut Output) -> Result<(), Stop> {
+    /// The folder that was named.
+    pub(crate) fn data(&self) -> Option<&Path> {
+        self.data.as_deref()
+    }
+
+    /// The store that was named.
+    pub(crate) fn database(&self) -> Option<&str> {
+        self.database.as_deref()
+    }
+
+    /// Works on a store until it is told to stop, with the API beside it if there is to be one.
+    pub(crate) fn run_on(self, url: &str, api: Option<Api>, out: &mut Output) -> Result<(), Stop> {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+        runtime.block_on(self.work(url, api, out))
+    }
+
+    async fn work(self, url: &str, api: Option<Api>, out: &mut Output) -> Result<(), Stop> {
         log_to_stderr();
-        let url = self.database_url()?;
         let (options, calls) = (self.options()?, self.calls.options()?);
-        let store = punctual::open(&url).await?;
+        let store = punctual::open(url).await?;
         let signals = both_signals(Signals::listen()?);
         // A node that is stopped for as long as this has given up its lease, and so must its commands.
         let commands = CommandOptions { silence: options.lease * 2 / 3, ..CommandOptions::default() };
         let executors = Executors::default().with("command", Arc::new(CommandExecutor::new(commands)));
         let executors = calls.executors(executors).map_err(|refused| Stop::usage(refused.to_string()))?;
-        let (name, shown) = (options.name.clone(), without_password(&url));
+        let (name, mut shown) = (options.name.clone(), without_password(url));
+        let api = match api {
+            None => None,
+            Some(api) => {
+                shown = format!("{shown}, API at {}", api.url());
+                Some(api.start(Arc::clone(&store)).await?)
+            }
+        };
         // Lines are said from inside the node's loop; what cannot be said does not stop the work.
         let say = |event: NodeEvent| {
             let _closed = tell(out, &event, &name, &shown);
         };
-        node::run_until(store, executors, options, signals, say).await?;
-        Ok(())
-    }
-
-    fn database_url(&self) -> Result<String, Stop> {
-        if let Some(url) = &self.database {
-            return Ok(url.clone());
+        let worked = node::run_until(store, executors, options, signals, say).await;
+        // Last, so that what the node does while it stops can be watched.
+        if let Some(api) = api {
+            api.stop().await;
         }
-        let folder = match &self.data {
-            Some(folder) => folder.clone(),
-            None => state_folder()?,
-        };
-        std::fs::create_dir_all(&folder)
-            .map_err(|error| Stop::failure(format!("cannot make the folder {}: {error}", folder.display())))?;
-        Ok(format!("sqlite:{}", folder.join("punctual.db").display()))
+        Ok(worked?)
     }
 
     fn options(&self) -> Result<NodeOptions, Stop> {
@@ -109,6 +154,7 @@ impl WorkerArgs {
             heartbeat,
             lease,
             shutdown_grace: whole(self.grace),
+            keep: Keep { runs: self.keep_runs.0, failed: self.keep_failed.0, last: self.keep_last },
             ..usual
         })
     }
@@ -144,10 +190,20 @@ fn tell(out: &mut Output, event: &NodeEvent, name: &str, url: &str) -> std::io::
             writeln!(out, "ready: {name} works on {url}")?;
             notify_systemd("READY=1");
         }
-        NodeEvent::Draining { running: 0 } => writeln!(out, "stopping")?,
         NodeEvent::Draining { running } => {
-            writeln!(out, "stopping: waiting for {running} running jobs (a second signal stops them now)")?;
+            match running {
+                0 => writeln!(out, "stopping")?,
+                1 => writeln!(out, "stopping: waiting for 1 running job (a second signal stops it now)")?,
+                _ => writeln!(out, "stopping: waiting for {running} running jobs (a second signal stops them now)")?,
+            }
             notify_systemd("STOPPING=1");
+        }
+        NodeEvent::Fallback(Fallback::Began { schedules }) => {
+            writeln!(out, "the schedules are out of reach: {schedules} that were due soon are fired from memory")?;
+        }
+        NodeEvent::Fallback(Fallback::Ended) => writeln!(out, "the schedules are back")?,
+        NodeEvent::Fallback(Fallback::GaveUp) => {
+            writeln!(out, "the schedules are out of reach for too long: none is fired until they are back")?;
         }
         NodeEvent::Fenced => writeln!(out, "the lease was lost; everything was stopped, coming back under a new one")?,
         NodeEvent::Left => writeln!(out, "stopped")?,
@@ -156,7 +212,7 @@ fn tell(out: &mut Output, event: &NodeEvent, name: &str, url: &str) -> std::io::
 }
 
 /// An address as it may be shown: a password stays unsaid.
-fn without_password(url: &str) -> String {
+pub(crate) fn without_password(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
     match rest.rsplit_once('@') {
         Some((user, host)) => {
@@ -197,15 +253,6 @@ fn send_to_systemd(path: &std::ffi::OsStr, state: &str) -> std::io::Result<()> {
     };
     UnixDatagram::unbound()?.send_to_addr(state.as_bytes(), &address)?;
     Ok(())
-}
-
-/// Where the user's state goes: systemd's folder, the XDG one, or the one below the home folder.
-fn state_folder() -> Result<PathBuf, Stop> {
-    let from = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    from("STATE_DIRECTORY")
-        .or_else(|| from("XDG_STATE_HOME").map(|folder| folder.join("punctual")))
-        .or_else(|| from("HOME").map(|home| home.join(".local/state/punctual")))
-        .ok_or_else(|| Stop::usage("there is no home folder; say where the data goes with --data DIR"))
 }
 
 fn host_name() -> String {

@@ -2,7 +2,7 @@
 
 use crate::world::{World, on_both_stores};
 use punctual::{
-    Backoff, Builder, Cancelled, Context, Error, ErrorCode, Invalid, JobKeyMode, JobState, NodeEvent, Punctual,
+    Backoff, Builder, Cancelled, Context, Error, ErrorCode, Invalid, JobKeyMode, JobState, NodeEvent, Others, Punctual,
     RetryPolicy, SignedDuration, StoreError, Target, TaskError, Timestamp,
 };
 use std::sync::Arc;
@@ -113,6 +113,21 @@ on_both_stores! {
         assert_eq!(punctual.schedule_state("tick").await.unwrap(), Some(edited));
         let both = tokio::join!(declare(9), declare(9));
         assert!(both.0.is_ok() && both.1.is_ok(), "two processes of one program start at once");
+    }
+
+    /// d07
+    async fn d07_what_is_declared_no_longer_goes_only_when_asked(world: &World) {
+        let mine = Punctual::builder(&world.url).owner("mine").open().await.unwrap();
+        let other = Punctual::builder(&world.url).owner("other").open().await.unwrap();
+        let named = |punctual: &Punctual, name: &str| punctual.schedule(name).cron("@daily").unwrap().task("t");
+        named(&other, "theirs").save().await.unwrap();
+        mine.declare([named(&mine, "a"), named(&mine, "b")], Others::Keep).await.unwrap();
+        mine.declare([named(&mine, "b")], Others::Keep).await.unwrap();
+        assert!(mine.schedule_state("a").await.unwrap().is_some());
+        mine.declare([named(&mine, "b")], Others::Remove).await.unwrap();
+        assert!(mine.schedule_state("a").await.unwrap().is_none());
+        assert!(mine.schedule_state("theirs").await.unwrap().is_some());
+        assert!(named(&mine, "theirs").save().await.is_err());
     }
 
     /// d07

@@ -3,6 +3,7 @@
 use crate::harness::{broken, done, fresh_database, node, options};
 use punctual_core::id::{JobId, ScheduleId};
 use punctual_core::job::{JobState, NewJob};
+use punctual_core::job_key::{JobKey, JobKeyMode};
 use punctual_core::store::{FinishResult, Lease, Store, StoreError, StoreResult};
 use punctual_store_postgres::{PostgresOptions, PostgresStore};
 use punctual_testkit::VirtualClock;
@@ -155,6 +156,46 @@ impl Verb for Enqueue {
 fn c12_an_enqueue_that_is_cut_makes_one_job_or_none() {
     block_on(async {
         at_every_place(&Line::new().await, &Enqueue(Cell::new(0))).await;
+    });
+}
+
+/// Makes a job with a key of its own, under which there is never more than one.
+struct EnqueueWithKey(Enqueue);
+
+impl EnqueueWithKey {
+    fn job(key: &str) -> NewJob {
+        let job_key = JobKey { key: key.to_owned(), mode: JobKeyMode::UnsafeDedupe };
+        NewJob { queue: key.to_owned(), job_key: Some(job_key), ..job() }
+    }
+}
+
+impl Verb for EnqueueWithKey {
+    type Given = String;
+
+    async fn prepare(&self, line: &Line) -> String {
+        self.0.prepare(line).await
+    }
+
+    async fn act(&self, line: &Line, key: &String) -> StoreResult<()> {
+        line.cut.enqueue_jobs(vec![Self::job(key)]).await.map(drop)
+    }
+
+    async fn judge(&self, line: &Line, key: &String, _: &StoreResult<()>) -> bool {
+        let made = async || line.beside.queued_jobs(key, None, ALL).await.unwrap();
+        let before: Vec<JobId> = made().await.iter().map(|job| job.place.job_id).collect();
+        // Who was not told how it went asks again with the same key.
+        let again = line.beside.enqueue_jobs(vec![Self::job(key)]).await.unwrap();
+        let after: Vec<JobId> = made().await.iter().map(|job| job.place.job_id).collect();
+        assert_eq!(again, after, "there is one job, and it is the answer");
+        assert!(before.is_empty() || before == after, "the one that was there stays");
+        !before.is_empty()
+    }
+}
+
+#[test]
+fn c12_an_enqueue_that_is_cut_and_asked_for_again_with_its_key_is_one_job() {
+    block_on(async {
+        at_every_place(&Line::new().await, &EnqueueWithKey(Enqueue(Cell::new(0)))).await;
     });
 }
 

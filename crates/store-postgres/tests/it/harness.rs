@@ -9,14 +9,8 @@ use punctual_store_postgres::{PostgresOptions, PostgresStore};
 use punctual_testkit::postgres::{Database, PostgresFaults, PostgresPrompt};
 use punctual_testkit::prelude::WORK;
 use punctual_testkit::{Backing, Harness, StoreKind, VirtualClock, World};
+use std::path::PathBuf;
 use std::sync::Arc;
-
-/// What the template is made of.
-const SCHEMA: &str = concat!(
-    include_str!("../../migrations/0001_ground.sql"),
-    include_str!("../../migrations/0004_access.sql"),
-    include_str!("../../migrations/0005_join.sql")
-);
 
 /// Opens databases on the throw-away server.
 pub struct PostgresHarness;
@@ -35,9 +29,22 @@ impl Harness for PostgresHarness {
     }
 }
 
+/// What the template is made of: all migrations, in their order.
+pub fn schema() -> String {
+    migrations().iter().map(|path| std::fs::read_to_string(path).expect("a migration can be read")).collect()
+}
+
+/// The files of the migrations, in their order.
+pub fn migrations() -> Vec<PathBuf> {
+    let folder = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/migrations")).expect("there are migrations");
+    let mut files: Vec<PathBuf> = folder.map(|file| file.expect("the folder can be read").path()).collect();
+    files.sort_unstable();
+    files
+}
+
 /// A database with the schema and nothing in it.
 pub async fn fresh_database() -> Database {
-    Database::from_template(SCHEMA, |url| async move {
+    Database::from_template(&schema(), |url| async move {
         PostgresStore::connect(&url, options(Arc::new(VirtualClock::new()))).await.expect("the schema can be made");
     })
     .await
@@ -56,8 +63,8 @@ struct Data {
 
 #[async_trait]
 impl Backing for Data {
-    async fn open(&self, clock: Arc<dyn Clock>) -> Arc<dyn Store> {
-        let store = PostgresStore::connect(&self.database.url(), options(clock)).await;
+    async fn open(&self, clock: Arc<dyn Clock>, ids: Option<u64>) -> Arc<dyn Store> {
+        let store = PostgresStore::connect(&self.database.url(), PostgresOptions { ids, ..options(clock) }).await;
         Arc::new(store.expect("the database can be opened"))
     }
 }

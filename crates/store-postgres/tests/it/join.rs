@@ -4,6 +4,7 @@ use crate::harness::{Own, done, node};
 use punctual_core::id::JobId;
 use punctual_core::job::{JobState, NewJob, Timeout, Whereabouts};
 use punctual_core::job_key::{JobKey, JobKeyMode};
+use punctual_core::run::Trigger;
 use punctual_core::store::{Store, StoreResult};
 use punctual_core::target::Target;
 use punctual_store_postgres::join;
@@ -28,6 +29,7 @@ fn rich_jobs() -> Vec<NewJob> {
     vec![
         job(),
         NewJob {
+            // Every field is named, so that a new one cannot be forgotten here.
             target: Target::command(["echo", "ü 'quoted' \"twice\" \\u0041"]),
             input: json("{ \"b\" :1.0e+2,\"a\": [ 12345678901234567890.10 ,\"\\u00e9\"],\"b\":null }"),
             queue: "spät \"q\"".to_owned(),
@@ -41,7 +43,9 @@ fn rich_jobs() -> Vec<NewJob> {
             grant_id: Some(nobody().into()),
             trigger_detail: Some("by 'test'".to_owned()),
             trace_context: Some("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01".to_owned()),
-            ..job()
+            trigger: Trigger::Manual,
+            job_key: keyed("k:0", JobKeyMode::Replace),
+            owner: Some("ada \"x\"".to_owned()),
         },
         NewJob { input: json("null"), run_at: Some(instant("1999-01-01T00:00:00Z")), ..serial_job("s:2") },
         serial_job("s:2"),

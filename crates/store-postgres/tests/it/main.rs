@@ -19,3 +19,4 @@ use harness::PostgresHarness;
 
 punctual_testkit::conformance!(PostgresHarness);
 punctual_testkit::model_test!(PostgresHarness);
+punctual_testkit::sim_tests!(PostgresHarness, 16);

@@ -29,7 +29,7 @@ pub async fn hourly_partitions() -> Own {
 }
 
 pub async fn prune(own: &Own, before: Timestamp) -> Pruned {
-    let retention = Retention { runs_before: before, slots_before: before, limit: 100 };
+    let retention = Retention::before(before, 100);
     own.store.prune_history(retention).await.unwrap()
 }
 
@@ -76,7 +76,7 @@ fn c13_a_partition_is_dropped_and_what_must_stay_stays() {
         // The mark lies behind the whole first partition: what ended in it goes, whatever else was born in it stays.
         let mark = own.clock.now() - HOUR * 2;
         assert!(partitions_before(&own, mark).await > 0);
-        assert_eq!(prune(&own, mark).await, Pruned { jobs: 2, slots: 1 });
+        assert_eq!(prune(&own, mark).await, Pruned { jobs: 2, slots: 1, ..Pruned::default() });
         assert_eq!(partitions_before(&own, mark).await, 0, "the old partitions are gone");
         assert_eq!(own.number("SELECT count(*) FROM punctual_internal.jobs_kept").await, 5);
         assert_eq!((state(&own, ended).await, state(&own, fired).await), (None, None));
@@ -110,7 +110,7 @@ fn c13_a_partition_of_which_too_much_must_stay_is_pruned_by_row() {
         own.store.claim_jobs_if_leased(claim_request(lease, 10)).await.unwrap();
         own.store.finish_runs_if_leased(lease, made[..10].iter().map(|id| done(*id)).collect()).await.unwrap();
         own.clock.advance(SignedDuration::from_hours(5));
-        let retention = Retention { runs_before: own.clock.now(), slots_before: own.clock.now(), limit: 8 };
+        let retention = Retention::before(own.clock.now(), 8);
         let mut steps = Vec::new();
         for _ in 0..3 {
             steps.push(own.store.prune_history(retention).await.unwrap().jobs);
@@ -153,5 +153,37 @@ fn c13_too_short_a_span_is_refused() {
         let options = PostgresOptions { partition_span: SignedDuration::from_secs(1), ..PostgresOptions::default() };
         let refused = PostgresStore::connect(&database.url(), options).await.map(|_| ());
         assert_eq!(refusal(refused).field, "partition_span");
+    });
+}
+
+#[test]
+fn c13_a_partition_keeps_failed_runs_and_the_latest_of_a_schedule() {
+    block_on(async {
+        let own = hourly_partitions().await;
+        let schedule = own.store.create_schedule(minutely("kept")).await.unwrap();
+        let lease = own.store.register_node(node("a")).await.unwrap();
+        let mut fired = Vec::new();
+        for _ in 0..4 {
+            own.clock.advance(mins(1));
+            fired.extend(own.store.fire_due(None, ALL).await.unwrap().jobs);
+        }
+        let spec = NewJob { retry: no_retry(), ..job() };
+        let others = own.store.enqueue_jobs(vec![spec.clone(), spec]).await.unwrap();
+        own.store.claim_jobs_if_leased(claim_request(lease, ALL)).await.unwrap();
+        let mut ends: Vec<_> = fired.iter().map(|id| done(*id)).collect();
+        ends.extend([broken(others[0]), done(others[1])]);
+        own.store.finish_runs_if_leased(lease, ends).await.unwrap();
+        own.clock.advance(SignedDuration::from_hours(5));
+        let mark = own.clock.now() - HOUR;
+        let retention = Retention { failed_before: Timestamp::MIN, keep_last: 2, ..Retention::before(mark, 100) };
+        assert!(partitions_before(&own, mark).await > 0);
+        assert_eq!(own.store.prune_history(retention).await.unwrap().jobs, 3);
+        assert_eq!(partitions_before(&own, mark).await, 0, "the old partitions are gone");
+        assert_eq!(own.number("SELECT count(*) FROM punctual_internal.jobs_kept").await, 3);
+        let kept: Vec<JobId> =
+            own.store.schedule_jobs(schedule.id, None, ALL).await.unwrap().iter().map(|view| view.job.id).collect();
+        assert_eq!(kept, [fired[3], fired[2]]);
+        assert_eq!(state(&own, others[0]).await, Some(JobState::Failed));
+        assert_eq!(state(&own, others[1]).await, None);
     });
 }

@@ -21,8 +21,8 @@ const HOT: &[(&str, usize)] = &[
     ("log_page", 3),
     ("insert_slots", 11),
     ("set_plan", 9),
-    ("make_jobs_at_once", 30),
-    ("make_jobs_anytime", 30),
+    ("make_jobs", 30),
+    ("make_jobs_alike", 17),
     ("close_completed", 8),
     ("hold_serial_others", 1),
     ("ready_serial_heads", 1),
@@ -38,7 +38,11 @@ const HOT: &[(&str, usize)] = &[
     ("schedule_jobs_page", 3),
     ("slots_page", 3),
     ("queue_page", 6),
-    ("record_results", 5),
+    ("record_results", 9),
+    ("insert_slots_alone", 11),
+    ("due_soon", 2),
+    ("prune_candidates", 6),
+    ("take_notices", 2),
     ("jobs_after", 2),
     ("ended_after", 3),
     ("jobs_page", 11),
@@ -73,8 +77,7 @@ const HOT: &[(&str, usize)] = &[
 const MAY_SORT: &[&str] = &[
     "claim_jobs",
     "queue_page",
-    "make_jobs_at_once",
-    "make_jobs_anytime",
+    "make_jobs",
     "record_results",
     "take_due_delayed",
     "heartbeat",
@@ -130,6 +133,7 @@ const FILL: &str = "
     INSERT INTO punctual_internal.slots (schedule_id, slot_at, through, count, decided_at, late_ms, schedule_version,
                                          decision, reason)
       SELECT busy, at, at, 1, at, 0, 1, 'skipped', 'paused' FROM n;
+    INSERT INTO punctual_internal.outbox (id, created_at, kind, payload) SELECT id, at, 'node_lost', '{}' FROM n;
     INSERT INTO punctual_internal.run_logs (job_id, sequence, lines)
       SELECT id, s, '[]' FROM n CROSS JOIN generate_series(1, 3) AS s;
     INSERT INTO punctual_internal.run_progress (job_id, told_at, percent, note) SELECT id, at, 1, '' FROM n;
@@ -201,6 +205,19 @@ fn e08_no_hot_statement_scans_a_table_or_sorts() {
         ] {
             let plan = plan(&client, name, params).await;
             assert!(plan.contains(&format!("using {index} ")), "{name}:\n{plan}");
+        }
+    });
+}
+
+#[test]
+fn e08_an_end_looks_for_its_jobs_and_not_for_all_that_its_node_runs() {
+    block_on(async {
+        let own = Own::with(|_| {}).await;
+        let client = own.database.connect().await;
+        client.batch_execute(FILL).await.unwrap();
+        for (name, params) in [("take_running", 3), ("give_back", 3), ("close_completed", 7)] {
+            let plan = plan(&client, name, params).await;
+            assert!(plan.contains("running_pkey") && !plan.contains("running_lease"), "{name}:\n{plan}");
         }
     });
 }

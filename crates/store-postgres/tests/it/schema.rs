@@ -87,7 +87,7 @@ fn a25_a_worker_can_do_its_work_and_change_no_ledger() {
         worker.finish_runs_if_leased(lease, ends).await.unwrap();
         own.clock.advance(SignedDuration::from_hours(1));
         let now = own.clock.now();
-        let retention = Retention { runs_before: now, slots_before: now, limit: 1 };
+        let retention = Retention::before(now, 1);
         assert_eq!(worker.prune_history(retention).await.unwrap().jobs, 1);
         let client = own.database.connect().await;
         for (role, refused) in [
@@ -98,7 +98,7 @@ fn a25_a_worker_can_do_its_work_and_change_no_ledger() {
             ("punctual_worker", "CREATE TABLE punctual_internal.mine ()"),
             ("punctual_admin", "TRUNCATE punctual_internal.jobs"),
             ("punctual_client", "SELECT * FROM punctual_internal.jobs"),
-            ("punctual_client", "SELECT punctual_internal.drop_old_jobs(now(), 0)"),
+            ("punctual_client", "SELECT punctual_internal.drop_old_jobs(now(), now(), 0, 0)"),
             ("punctual_reader", "SELECT * FROM punctual_internal.runs"),
         ] {
             let tried = client.batch_execute(&format!("BEGIN; SET LOCAL ROLE {role}; {refused}")).await;

@@ -9,6 +9,7 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Batch, Connection, OpenFlags, Row, Statement, ffi};
 use serde::Serialize;
 use serde_json::{Map, Value};
+use std::fmt::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -112,7 +113,7 @@ fn bind(statement: &mut Statement<'_>, input: &str) -> Result<(), Failure> {
 }
 
 fn step(statement: &mut Statement<'_>, output: &mut Output) -> rusqlite::Result<()> {
-    let names: Vec<String> = statement.column_names().into_iter().map(str::to_owned).collect();
+    let names: Vec<String> = statement.column_names().map(str::to_owned).collect();
     let mut rows = statement.raw_query();
     if names.is_empty() {
         while rows.next()?.is_some() {}
@@ -139,10 +140,18 @@ fn shown(row: &Row<'_>, names: &[String]) -> rusqlite::Result<Map<String, Value>
             ValueRef::Integer(number) => Value::from(number),
             ValueRef::Real(number) => Value::from(number),
             ValueRef::Text(text) => Value::from(String::from_utf8_lossy(text).replace('\0', "\u{fffd}")),
-            ValueRef::Blob(bytes) => Value::from(bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>()),
+            ValueRef::Blob(bytes) => Value::from(hexadecimal(bytes)),
         })
     };
     names.iter().enumerate().map(|(index, name)| Ok((name.clone(), value(index)?))).collect()
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut digits, byte| {
+        // Writing to a string cannot fail.
+        let _ = write!(digits, "{byte:02x}");
+        digits
+    })
 }
 
 fn judge(error: &rusqlite::Error, options: &StatementConnection, passed: Duration) -> Failure {

@@ -4,6 +4,7 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use punctual_core::store::{Clock, Store};
 use punctual_store_sqlite::{SqliteOptions, SqliteStore};
+use punctual_testkit::harness::fast_folder;
 use punctual_testkit::{Backing, Faults, Harness, RawSql, StoreKind, World};
 use rusqlite::Connection;
 use std::path::PathBuf;
@@ -22,7 +23,7 @@ impl Harness for SqliteHarness {
     }
 
     async fn open(&self) -> World {
-        let folder = tempfile::tempdir().expect("a temporary folder can be made");
+        let folder = tempfile::tempdir_in(fast_folder()).expect("a temporary folder can be made");
         let path = folder.path().join("punctual.db");
         let open = OpenStores::default();
         let backing = File { _folder: folder, path: path.clone(), open: open.clone() };
@@ -40,8 +41,8 @@ struct File {
 
 #[async_trait]
 impl Backing for File {
-    async fn open(&self, clock: Arc<dyn Clock>) -> Arc<dyn Store> {
-        let options = SqliteOptions { clock, ..SqliteOptions::default() };
+    async fn open(&self, clock: Arc<dyn Clock>, ids: Option<u64>) -> Arc<dyn Store> {
+        let options = SqliteOptions { clock, ids, ..SqliteOptions::default() };
         let store = Arc::new(SqliteStore::open(&self.path, options).expect("the file can be opened"));
         locked(&self.open.0).push(Arc::downgrade(&store));
         store

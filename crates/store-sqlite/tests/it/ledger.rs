@@ -41,7 +41,7 @@ async fn a04_the_ledger_takes_no_slot_at_or_below_the_watermark() {
     let first = schedule.state.next_slot_at.unwrap();
     clock.set(first);
     assert_eq!(store.fire_due(None, 10).await.unwrap().jobs.len(), 1);
-    connection.execute("UPDATE punctual_retention SET before = ?1", [i64::MAX]).unwrap();
+    connection.execute("UPDATE punctual_retention SET before = ?1, pruning = 1", [i64::MAX]).unwrap();
     assert_eq!(connection.execute("DELETE FROM punctual_slots", []).unwrap(), 1);
 
     let (id, minute) = (schedule.id.as_bytes(), jiff::SignedDuration::from_mins(1));

@@ -229,7 +229,7 @@ pub async fn c12_the_largest_limits_are_survived(world: &mut World) {
     let reconciled = store.reconcile_schedules(None, usize::MAX).await.expect("reconciling succeeds");
     assert_eq!((reconciled.looked_at, reconciled.replanned), (1, 0));
     let (before, limit) = (Timestamp::MIN, usize::MAX);
-    let pruned = store.prune_history(Retention { runs_before: before, slots_before: before, limit }).await;
+    let pruned = store.prune_history(Retention::before(before, limit)).await;
     assert_eq!(pruned.map(|pruned| pruned.jobs), Ok(0));
 }
 

@@ -122,7 +122,7 @@ async fn every_write(world: &World, populated: &Populated) {
     assert_told("reserve_queue", store.reserve_queue("default", "bob", mins(1)).await);
     assert_told("create_template", store.create_template(named("t"), job()).await);
     let horizon = clock_time("02:00:00");
-    let retention = Retention { runs_before: horizon, slots_before: horizon, limit: ALL };
+    let retention = Retention::before(horizon, ALL);
     assert_told("prune_history", store.prune_history(retention).await);
 }
 

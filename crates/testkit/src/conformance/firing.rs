@@ -105,7 +105,7 @@ pub async fn a04_a_slot_fires_once_however_much_is_forgotten(world: &mut World) 
     world.complete(lease, job).await;
     world.set_time("00:01:30");
     let horizon = clock_time("00:01:30");
-    let retention = Retention { runs_before: horizon, slots_before: horizon, limit: ALL };
+    let retention = Retention::before(horizon, ALL);
     let pruned = world.store().prune_history(retention).await.expect("history can be pruned");
     assert_eq!((pruned.jobs, pruned.slots), (1, 1));
     assert!(world.ledger(schedule.id).await.is_empty());
@@ -361,4 +361,38 @@ pub async fn d11_a_slot_runs_only_if_the_other_schedule_succeeded_within_the_win
         skipped("02:00:00"),
     ];
     assert_eq!(decisions, expected);
+}
+
+/// The reads of an API, made one after the other while the store is busy firing.
+pub async fn e07_reads_go_on_while_ten_thousand_slots_are_fired(world: &mut World) {
+    let missed = Missed::all(100);
+    let mut ids = Vec::new();
+    for n in 0..100 {
+        let name = format!("behind {n}");
+        ids.push(world.create(ScheduleDefinition { missed, ..minutely(&name) }).await.id);
+    }
+    let store = world.store();
+    let others = world.enqueue_all(vec![job(); 10]).await;
+    world.pass(mins(100));
+    let fired = std::cell::Cell::new(false);
+    let firing = async {
+        let done = store.fire_due(None, ALL).await.expect("firing succeeds");
+        fired.set(true);
+        done.jobs.len()
+    };
+    let reading = async {
+        let mut reads = 0;
+        while !fired.get() {
+            let id = ids[reads % ids.len()];
+            store.schedule(&id.into()).await.expect("schedules can be read");
+            store.slots(id, None, 10).await.expect("the ledger can be read");
+            store.job(others[reads % others.len()]).await.expect("jobs can be read").expect("the job exists");
+            assert!(store.queued_jobs("default", None, 10).await.expect("queues can be read").len() >= 10);
+            reads += 4;
+        }
+        reads
+    };
+    let (jobs, reads) = tokio::join!(firing, reading);
+    assert_eq!(jobs, 10_000);
+    assert!(reads >= 40, "only {reads} reads were answered while the store was firing");
 }

@@ -8,6 +8,12 @@ use punctual_core::schedule::{Overlap, ScheduleDefinition};
 use punctual_core::slot::{Decision, Reason};
 use punctual_core::store::{FinishResult, FinishedRun, Pruned, Retention, StoreError};
 
+/// A horizon for runs, and one for slots.
+fn horizons(runs: &str, slots: &str) -> Retention {
+    let (runs_before, slots_before) = (clock_time(runs), clock_time(slots));
+    Retention { runs_before, failed_before: runs_before, ..Retention::before(slots_before, ALL) }
+}
+
 pub async fn a04_a_slot_has_one_decision_whenever_it_is_made(world: &mut World) {
     let schedule = world.create(minutely("decided")).await;
     let (id, slot_at) = (world.raw.uuid_literal(schedule.id.0), world.raw.time_literal(clock_time("00:01:00")));
@@ -52,8 +58,8 @@ pub async fn d03_a_slot_given_up_ahead_of_its_time_stays_given_up(world: &mut Wo
     let found = world.store().reconcile_schedules(None, ALL).await.expect("reconciling succeeds");
     assert_eq!(found.replanned, 0, "the plan is sound");
     world.set_time("01:30:00");
-    let retention = Retention { runs_before: clock_time("00:00:00"), slots_before: clock_time("01:20:00"), limit: ALL };
-    assert_eq!(world.store().prune_history(retention).await, Ok(Pruned { jobs: 0, slots: 1 }));
+    let retention = horizons("00:00:00", "01:20:00");
+    assert_eq!(world.store().prune_history(retention).await, Ok(Pruned { slots: 1, ..Pruned::default() }));
     let given_up = slot("01:00:00", Decision::Skipped, Reason::Rescheduled);
     assert_eq!(world.ledger(schedule.id).await, [given_up], "above the watermark the row itself is the proof");
     assert_eq!(world.fire().await.jobs, []);
@@ -70,47 +76,50 @@ pub async fn a10_the_ledger_outlives_the_history(world: &mut World) {
     world.complete(lease, job).await;
     world.set_time("00:01:30");
     let rows = world.slot_rows(schedule.id).await;
-    let retention = Retention { runs_before: clock_time("00:01:30"), slots_before: clock_time("00:01:00"), limit: ALL };
-    assert_eq!(world.store().prune_history(retention).await, Ok(Pruned { jobs: 1, slots: 0 }));
+    let retention = horizons("00:01:30", "00:01:00");
+    assert_eq!(world.store().prune_history(retention).await, Ok(Pruned { jobs: 1, ..Pruned::default() }));
     assert_eq!(world.store().job(job).await, Ok(None));
     assert_eq!(world.slot_rows(schedule.id).await, rows, "each ledger has a horizon of its own");
-    let retention = Retention { runs_before: clock_time("00:01:00"), slots_before: clock_time("00:01:30"), limit: ALL };
-    assert_eq!(world.store().prune_history(retention).await, Ok(Pruned { jobs: 0, slots: 1 }));
+    let retention = horizons("00:01:00", "00:01:30");
+    assert_eq!(world.store().prune_history(retention).await, Ok(Pruned { slots: 1, ..Pruned::default() }));
     assert!(world.ledger(schedule.id).await.is_empty());
 }
 
 pub async fn c09_a_run_that_ended_is_not_overwritten_by_its_own_node(world: &mut World) {
-    let id = world.enqueue(job()).await;
+    let ids = world.enqueue_all(vec![job(); 2]).await;
     let lease = world.node("a").await;
-    world.claim_one(lease).await;
-    // As a restored backup may hold it: the run has ended, and its node has not heard of it.
-    let (job_id, at) = (world.raw.uuid_literal(id.0), world.raw.time_literal(clock_time("00:00:00")));
+    assert_eq!(world.claim(lease, ALL).await, ids);
+    // As a restored backup may hold it: the runs have ended, and their node has not heard of it.
+    let at = world.raw.time_literal(clock_time("00:00:00"));
     let insert = "INSERT INTO {runs} (job_id, finished_at, outcome, final) VALUES";
-    assert_eq!(world.tamper(&format!("{insert} ({job_id}, {at}, 'completed', TRUE)")).await, Ok(1));
+    for id in &ids {
+        let job_id = world.raw.uuid_literal(id.0);
+        assert_eq!(world.tamper(&format!("{insert} ({job_id}, {at}, 'cancelled', TRUE)")).await, Ok(1));
+    }
     world.pass(secs(5));
-    let late = FinishedRun::failed(id, ErrorCode::TargetError, "too late");
-    // Refused or ignored, both are right; what must not happen is another record or a retry.
-    let _answer = world.store().finish_runs_if_leased(lease, vec![late]).await;
-    let outcome =
-        format!("SELECT COUNT(*) FROM {{runs}} WHERE job_id = {job_id} AND outcome = '{}'", Outcome::Completed);
-    assert_eq!(world.count(&outcome).await, 1);
-    assert_eq!(world.count("SELECT COUNT(*) FROM {runs}").await, 1);
-    assert_eq!(world.count("SELECT COUNT(*) FROM {jobs}").await, 1);
+    for late in [FinishedRun::failed(ids[0], ErrorCode::TargetError, "too late"), FinishedRun::completed(ids[1])] {
+        assert_eq!(world.finish(lease, late.clone()).await, FinishResult::AlreadyClosed);
+        assert_eq!(world.finish(lease, late).await, FinishResult::LostLease, "the claim is gone");
+    }
+    let outcome = format!("SELECT COUNT(*) FROM {{runs}} WHERE outcome = '{}'", Outcome::Cancelled);
+    assert_eq!(world.count(&outcome).await, 2);
+    assert_eq!(world.count("SELECT COUNT(*) FROM {jobs}").await, 2);
 }
 
 pub async fn c12_ends_that_are_reported_together_are_stored_together_or_not_at_all(world: &mut World) {
-    let ids = world.store().enqueue_jobs(vec![job(), job(), job()]).await.expect("jobs are queued");
+    let ids = world.enqueue_all(vec![retried_job(3, SHORTEST_WAIT); 3]).await;
     let lease = world.node("a").await;
     for _ in &ids {
         world.claim_one(lease).await;
     }
-    // As a restored backup may hold it: the second has ended already, so its end cannot be stored.
-    let (job_id, at) = (world.raw.uuid_literal(ids[1].0), world.raw.time_literal(clock_time("00:00:00")));
-    let insert = "INSERT INTO {runs} (job_id, finished_at, outcome, final) VALUES";
-    assert_eq!(world.tamper(&format!("{insert} ({job_id}, {at}, 'completed', TRUE)")).await, Ok(1));
-    let ends = ids.iter().map(|id| FinishedRun::completed(*id)).collect();
+    // As nothing but a hand can write it: the second has a retry already, so its failure cannot be stored.
+    let (job_id, nobody) = (world.raw.uuid_literal(ids[1].0), world.raw.uuid_literal(nobody()));
+    let insert = format!("INSERT INTO {{retries}} (retry_of, job_id) VALUES ({job_id}, {nobody})");
+    assert_eq!(world.tamper(&insert).await, Ok(1));
+    let mut ends: Vec<_> = ids.iter().map(|id| FinishedRun::completed(*id)).collect();
+    ends[1] = FinishedRun::failed(ids[1], ErrorCode::TargetError, "it broke");
     assert!(world.store().finish_runs_if_leased(lease, ends).await.is_err());
-    assert_eq!(world.count("SELECT COUNT(*) FROM {runs}").await, 1);
+    assert_eq!(world.count("SELECT COUNT(*) FROM {runs}").await, 0);
     assert_eq!(world.count("SELECT COUNT(*) FROM {running}").await, 3);
 }
 
@@ -147,7 +156,7 @@ pub async fn c04_the_chain_of_an_edited_retry_is_kept_whole(world: &mut World) {
     let edited = world.store().edit_job_if_queued(second, json("[1]")).await.expect("it is replaced");
     assert_eq!(world.job(edited).await.job.retry_of, Some(first));
     world.set_time("10:00:00");
-    let retention = Retention { runs_before: clock_time("10:00:00"), slots_before: clock_time("00:00:00"), limit: ALL };
+    let retention = horizons("10:00:00", "00:00:00");
     for _ in 0..3 {
         world.store().prune_history(retention).await.expect("history can be pruned");
     }

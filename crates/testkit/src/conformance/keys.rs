@@ -22,7 +22,7 @@ async fn input(world: &World, id: JobId) -> String {
 
 pub async fn c18_a_job_keeps_its_key_and_the_mode_of_it(world: &mut World) {
     for mode in JobKeyMode::ALL {
-        let spec = keyed(mode.as_str(), *mode, "1");
+        let spec = NewJob { owner: Some("ada".to_owned()), ..keyed(mode.as_str(), *mode, "1") };
         let id = world.enqueue(spec.clone()).await;
         world.reopen().await;
         assert_eq!(world.job(id).await.job.spec, spec);
@@ -150,7 +150,7 @@ pub async fn c18_a_key_is_forgotten_with_its_job(world: &mut World) {
     world.complete(lease, old).await;
     world.pass(mins(60));
     let now = clock_time("01:00:00");
-    let pruned = world.store().prune_history(Retention { runs_before: now, slots_before: now, limit: ALL }).await;
+    let pruned = world.store().prune_history(Retention::before(now, ALL)).await;
     assert_eq!(pruned.expect("history is forgotten").jobs, 1);
     assert_eq!(world.count("SELECT count(*) FROM {job_keys}").await, 0);
     let new = world.enqueue(keyed("k", JobKeyMode::UnsafeDedupe, "2")).await;

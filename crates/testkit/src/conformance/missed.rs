@@ -180,3 +180,39 @@ pub async fn b04_much_to_make_up_for_is_spread_over_passes_and_none_is_lost(worl
     assert!(rows.iter().all(|row| row.decision == Decision::Fired && row.count == 1));
     assert!(passes > 1);
 }
+
+/// What a process may need beside what it needed before, in kilobytes.
+const MEMORY_KB: i64 = 64 << 10;
+
+pub async fn a05_a_year_of_every_second_is_decided_in_bounded_memory_and_work(world: &mut World) {
+    let policies = [Missed::SKIP, Missed::ONCE, Missed::all(100), Missed::all(1_000)];
+    let mut schedules = Vec::new();
+    for (number, missed) in policies.into_iter().enumerate() {
+        let definition = ScheduleDefinition { missed, ..every(&format!("each second {number}"), 1) };
+        schedules.push(world.create(definition).await);
+    }
+    world.fire().await;
+    let before = memory_kb("VmRSS:");
+    world.clock.set(instant("2027-03-01T00:00:00Z"));
+    let mut passes = 0;
+    while world.store().next_due_in().await == Ok(Some(SignedDuration::ZERO)) {
+        world.fire().await;
+        passes += 1;
+    }
+    assert_eq!(passes, 4, "a thousand jobs are made, 256 in a pass");
+    let grown = memory_kb("VmHWM:") - before;
+    assert!(grown < MEMORY_KB, "{grown} kB");
+    for (schedule, (rows, fired)) in schedules.iter().zip([(2, 1), (2, 1), (101, 100), (1_001, 1_000)]) {
+        let ledger = world.slot_rows(schedule.id).await;
+        let decided: u64 = ledger.iter().map(|row| row.count).sum();
+        let jobs = ledger.iter().filter(|row| row.decision == Decision::Fired).count();
+        assert_eq!((ledger.len(), jobs, decided), (rows, fired, 365 * 86_400));
+    }
+}
+
+/// How much memory this process has, or had at most.
+fn memory_kb(which: &str) -> i64 {
+    let status = std::fs::read_to_string("/proc/self/status").expect("the process is known to its system");
+    let line = status.lines().find_map(|line| line.strip_prefix(which)).expect("its memory is told");
+    line.split_whitespace().next().and_then(|number| number.parse().ok()).expect("its memory is a number")
+}

@@ -14,8 +14,10 @@ pub mod firing;
 pub mod gaps;
 pub mod history;
 pub mod keys;
+pub mod memory;
 pub mod missed;
 pub mod offers;
+pub mod outbox;
 pub mod overlap;
 pub mod queue;
 pub mod readings;
@@ -100,6 +102,7 @@ macro_rules! for_each_conformance_case {
                 d03_reschedule_to_an_earlier_time_fires_once_instead_of_the_old_slot,
                 d03_reschedule_into_the_past_or_of_a_paused_schedule_is_refused,
                 d03_reschedule_to_a_slot_that_was_given_up_is_refused,
+                d03_reschedule_into_a_range_that_was_given_up_is_refused_for_its_slots_only,
                 d03_reschedule_to_before_the_schedule_itself_is_refused,
                 d03_a_slot_can_be_rescheduled_again,
                 d04_next_and_last_times_can_be_asked_for,
@@ -124,6 +127,7 @@ macro_rules! for_each_conformance_case {
                 e05_what_a_fire_changes_changes_together,
                 e05_a_job_carries_what_its_schedule_says,
                 d10_jitter_delays_a_slot_by_less_than_the_gap_and_keeps_its_name,
+                e07_reads_go_on_while_ten_thousand_slots_are_fired,
                 d10_a_batch_looks_at_no_more_than_it_was_asked_to,
                 d10_jobs_are_queued_in_the_order_that_is_reported,
                 d11_a_slot_runs_only_if_the_other_schedule_succeeded_within_the_window,
@@ -142,6 +146,7 @@ macro_rules! for_each_conformance_case {
                 b04_all_makes_up_for_the_latest_ones_up_to_its_limit,
                 b04_all_with_a_window_leaves_out_what_is_older,
                 b04_much_to_make_up_for_is_spread_over_passes_and_none_is_lost,
+                a05_a_year_of_every_second_is_decided_in_bounded_memory_and_work,
             }
             overlap {
                 a21_every_policy_fires_when_nothing_is_alive,
@@ -181,6 +186,7 @@ macro_rules! for_each_conformance_case {
                 a08_a_plan_in_the_far_future_is_found_by_the_reconciler,
                 a08_the_reconciler_finds_nothing_in_normal_running,
                 a08_the_reconciler_pages_through_all_schedules,
+                d14_a_schedule_fired_under_a_clock_years_ahead_is_told,
                 e01_an_exhausted_schedule_is_not_planned_anew,
                 e02_an_invalid_cron_in_the_table_is_told_and_holds_up_nobody,
                 e02_an_unknown_zone_in_the_table_is_told,
@@ -251,6 +257,7 @@ macro_rules! for_each_conformance_case {
                 c04_interruptions_have_a_budget_of_their_own,
                 c04_what_cannot_be_helped_is_not_tried_again,
                 c04_an_old_chain_is_not_continued,
+                c04_no_retry_means_one_attempt_whatever_ended_it,
                 c04_waits_grow_and_are_shortened_by_at_most_a_quarter,
                 c04_a_completed_run_is_the_end,
                 c04_a_cancelled_run_is_not_tried_again,
@@ -305,6 +312,37 @@ macro_rules! for_each_conformance_case {
                 a10_old_slots_go_and_the_plan_stays,
                 c13_pruning_is_done_in_small_steps,
                 c13_artifacts_go_with_their_run,
+                c13_failed_runs_can_be_kept_longer_or_shorter_than_others,
+                c13_the_last_jobs_of_each_schedule_can_be_kept_however_old,
+                c13_what_stays_is_looked_at_once_in_a_pass,
+                c13_slots_of_many_schedules_are_forgotten_step_by_step,
+                c03_what_retention_may_delete_nobody_else_may,
+            }
+            outbox {
+                n04_the_last_failure_of_a_chain_is_told_once_and_a_retry_is_not,
+                n04_a_success_is_told_after_a_failure_that_was_told,
+                n04_a_failure_and_a_success_of_one_batch_are_both_told,
+                n04_a_lost_node_is_told_once,
+                n04_what_was_cancelled_or_deleted_is_not_told,
+                n04_news_is_written_with_what_it_tells_or_not_at_all,
+                n04_a_notice_goes_to_one_node_until_that_node_is_gone,
+                n04_only_who_has_taken_a_notice_closes_it_and_once,
+                n04_old_notices_are_forgotten,
+            }
+            memory {
+                d07_declared_schedules_are_created_edited_and_left_alone,
+                d07_removal_is_asked_for_and_touches_the_same_owner_only,
+                d07_a_name_of_somebody_else_is_refused_and_nothing_is_written,
+                d07_many_who_declare_at_once_make_one_schedule,
+                d07_a_slot_seen_by_memory_and_store_runs_once,
+                d07_what_is_fired_from_memory_is_never_due_in_the_store,
+                d14_a_schedule_is_switched_back_and_forth_and_no_slot_is_lost_or_fired_twice,
+                d14_steering_reaches_what_is_fired_from_memory,
+                d08_schedules_are_fired_from_memory_without_their_table,
+                d08_the_ledger_goes_on_after_firing_from_memory,
+                d08_a_range_does_not_cover_what_was_fired_from_memory,
+                d08_what_is_remembered_is_due_soon_and_not_paused,
+                c16_a_poisoned_memory_changes_nothing,
             }
             bad_input {
                 d05_a_definition_that_could_never_work_is_refused_by_its_field,

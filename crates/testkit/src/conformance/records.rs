@@ -171,7 +171,7 @@ pub async fn c13_what_a_run_left_behind_goes_with_it(world: &mut World) {
     world.complete(lease, id).await;
     world.set_time("12:00:00");
     let now = world.clock.now();
-    let retention = Retention { runs_before: now, slots_before: now, limit: ALL };
+    let retention = Retention::before(now, ALL);
     assert_eq!(store.prune_history(retention).await.expect("pruning succeeds").jobs, 1);
     for table in ["run_logs", "run_progress", "artifacts", "artifact_contents", "step_memos"] {
         assert_eq!(world.count(&format!("SELECT COUNT(*) FROM {{{table}}}")).await, 0, "{table}");

@@ -122,6 +122,28 @@ pub async fn a08_the_reconciler_pages_through_all_schedules(world: &mut World) {
     }
 }
 
+pub async fn d14_a_schedule_fired_under_a_clock_years_ahead_is_told(world: &mut World) {
+    let schedule = world.create(hourly("ahead")).await;
+    let sound = world.create(hourly("sound")).await;
+    world.store().pause_schedule(sound.id, None, None).await.expect("it is paused");
+    world.clock.set(instant("2031-03-01T00:00:00Z"));
+    world.fire_one().await;
+    world.set_time("00:30:00");
+    world.store().resume_schedule(sound.id).await.expect("it goes on");
+    let found = world.store().reconcile_schedules(None, ALL).await.expect("reconciling succeeds");
+    assert_eq!((found.looked_at, found.replanned, found.stuck_ahead), (2, 0, 1));
+    let problem = world.schedule(schedule.id).await.state.problem.expect("it is told");
+    assert!(problem.contains("2031-03-01T00:00:00Z"), "{problem}");
+    assert_eq!(world.schedule(sound.id).await.state.problem, None);
+    let before = world.snapshot(&[]).await;
+    let again = world.store().reconcile_schedules(None, ALL).await.expect("reconciling succeeds");
+    assert_eq!((again.replanned, again.stuck_ahead), (0, 1));
+    assert_eq!(world.snapshot(&[]).await, before);
+    world.clock.set(instant("2031-03-01T01:00:00Z"));
+    world.fire().await;
+    assert_eq!(world.schedule(schedule.id).await.state.problem, None, "its time has come");
+}
+
 pub async fn e01_an_exhausted_schedule_is_not_planned_anew(world: &mut World) {
     let bounded = ScheduleDefinition { ends_at: Some(clock_time("00:01:00")), ..minutely("bounded") };
     let schedule = world.create(bounded).await;

@@ -281,6 +281,17 @@ pub async fn c04_an_old_chain_is_not_continued(world: &mut World) {
     assert!(world.closed_run(second).await.is_final);
 }
 
+pub async fn c04_no_retry_means_one_attempt_whatever_ended_it(world: &mut World) {
+    let lease = world.node("a").await;
+    for code in [ErrorCode::TargetError, ErrorCode::Timeout, ErrorCode::Interrupted, ErrorCode::NodeLost] {
+        let id = world.enqueue(NewJob { retry: RetryPolicy::none(), ..job() }).await;
+        world.claim_one(lease).await;
+        let end = world.finish(lease, FinishedRun::failed(id, code, "told")).await;
+        assert_eq!(end, FinishResult::Closed { retry: None }, "{code}");
+        assert!(world.closed_run(id).await.is_final);
+    }
+}
+
 pub async fn c04_waits_grow_and_are_shortened_by_at_most_a_quarter(world: &mut World) {
     let policy = RetryPolicy { base: secs(8), max: secs(16), max_attempts: 5, ..RetryPolicy::default() };
     let (lease, mut id) = claimed(world, NewJob { retry: policy, ..job() }).await;
@@ -341,7 +352,7 @@ async fn end_with(world: &World, lease: Lease, id: JobId, again: Again) -> Optio
     let report = FinishedRun { again, ..FinishedRun::failed(id, ErrorCode::TargetError, "it broke") };
     match world.finish(lease, report).await {
         FinishResult::Closed { retry } => retry,
-        FinishResult::LostLease => panic!("the lease holds"),
+        other => panic!("the lease holds, and the run has not ended: {other:?}"),
     }
 }
 

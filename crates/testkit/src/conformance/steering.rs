@@ -171,6 +171,25 @@ pub async fn d03_reschedule_to_a_slot_that_was_given_up_is_refused(world: &mut W
     assert_eq!(world.schedule(schedule.id).await, moved, "the slot at 01:00 was decided, so it cannot be the next one");
 }
 
+pub async fn d03_reschedule_into_a_range_that_was_given_up_is_refused_for_its_slots_only(world: &mut World) {
+    let schedule = world.create(hourly("moved")).await;
+    world.store().reschedule(schedule.id, clock_time("04:30:00")).await.expect("it is moved");
+    let given_up = range("01:00:00", "04:00:00", 4, Decision::Skipped, Reason::Rescheduled);
+    assert_eq!(world.ledger(schedule.id).await, [given_up.clone()]);
+    for decided in ["01:00:00", "03:00:00", "04:00:00"] {
+        refusal(world.store().reschedule(schedule.id, clock_time(decided)).await);
+    }
+    world.store().reschedule(schedule.id, clock_time("02:30:00")).await.expect("no slot of the range");
+    world.set_time("02:30:00");
+    world.fire_one().await;
+    let moved = slot("04:30:00", Decision::Skipped, Reason::Rescheduled);
+    assert_eq!(
+        world.ledger(schedule.id).await,
+        [given_up, slot("02:30:00", Decision::Fired, Reason::OnTime), moved],
+        "one record for each slot"
+    );
+}
+
 pub async fn d03_reschedule_to_before_the_schedule_itself_is_refused(world: &mut World) {
     world.set_time("00:10:00");
     let schedule = world.create(hourly("young")).await;

@@ -9,9 +9,9 @@ mod queues;
 mod runs;
 mod schedules;
 
-pub use clockwork::{Beat, Micros, SECOND};
+pub use clockwork::{Beat, LocalTimes, Micros, SECOND};
 pub use runs::Ending;
-pub use schedules::{Definition, MissedRule, OverlapRule};
+pub use schedules::{Definition, MissedRule, OverlapRule, Spread};
 
 use punctual_core::run::{ErrorCode, Outcome, Trigger};
 use punctual_core::slot::{Decision, Reason};
@@ -30,6 +30,8 @@ pub struct Model {
     pub nodes: Vec<Node>,
     /// The queues by name.
     pub lines: BTreeMap<String, Line>,
+    /// How often a job was put at the back of a queue.
+    pub queueings: u64,
 }
 
 /// One schedule.
@@ -49,6 +51,10 @@ pub struct Schedule {
     pub paused_at: Option<Micros>,
     /// The slot that it waits for.
     pub next: Option<Micros>,
+    /// When that slot is due.
+    pub next_due: Option<Micros>,
+    /// By how much its slots are held back.
+    pub spread: Spread,
     /// The latest slot that was decided.
     pub last_slot: Option<Micros>,
     /// The latest slot that was decided when it had passed already.
@@ -118,6 +124,8 @@ pub struct Job {
     pub failures: u32,
     /// Interruptions before it.
     pub interruptions: u32,
+    /// When it was put at the back of its queue, by the count of all such events.
+    pub queueing: u64,
     /// Its priority in the queue, which a move may change.
     pub priority: i32,
     /// Where it is.

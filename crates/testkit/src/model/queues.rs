@@ -28,6 +28,7 @@ impl Model {
             attempt: 1,
             failures: 0,
             interruptions: 0,
+            queueing: 0,
             place,
             forgotten: false,
         });
@@ -38,6 +39,8 @@ impl Model {
     }
 
     fn put_at_the_back(&mut self, job: usize) {
+        self.queueings += 1;
+        self.jobs[job].queueing = self.queueings;
         let priority = self.jobs[job].priority;
         let at = self.count_in_line(job, |other| other >= priority);
         let queue = self.jobs[job].spec.queue.clone();
@@ -153,6 +156,23 @@ impl Model {
             }
         }
         taken
+    }
+
+    /// Hands out jobs of all queues, those of a higher priority first and then those that were queued first. It knows
+    /// nothing of jobs that were moved by hand.
+    pub fn claim_anywhere(&mut self, node: usize, limit: usize) -> Vec<usize> {
+        let now = self.now;
+        let open = |line: &&Line| !line.paused && line.held_until.is_none_or(|until| until <= now);
+        let lines = self.lines.values().filter(open).flat_map(|line| line.order.iter().copied());
+        let mut ready: Vec<usize> =
+            lines.filter(|job| self.jobs[*job].place == Whereabouts::Queued && self.is_ready(*job)).collect();
+        ready.sort_by_key(|job| (std::cmp::Reverse(self.jobs[*job].priority), self.jobs[*job].queueing));
+        ready.truncate(limit);
+        for job in &ready {
+            let moves_seen = self.lines[&self.jobs[*job].spec.queue].moves;
+            self.jobs[*job].place = Whereabouts::Running(Running { node, started_at: now, cancel: None, moves_seen });
+        }
+        ready
     }
 
     /// Puts a job back that was claimed; its place in the list was kept.

@@ -78,7 +78,8 @@ impl Model {
     fn retry(&mut self, job: usize, code: ErrorCode) -> Option<usize> {
         let failed = self.jobs[job].clone();
         let interrupted = matches!(code, ErrorCode::NodeLost | ErrorCode::Interrupted);
-        let hopeless = matches!(code, ErrorCode::ScopeDenied | ErrorCode::OutputTooLarge);
+        let worth_it = [ErrorCode::TargetError, ErrorCode::BadOutput, ErrorCode::Timeout, ErrorCode::NoExecutor];
+        let hopeless = !interrupted && code != ErrorCode::Internal && !worth_it.contains(&code);
         let failures = failed.failures + u32::from(!interrupted);
         let interruptions = failed.interruptions + u32::from(interrupted);
         let spent = if interrupted {
@@ -104,11 +105,13 @@ impl Model {
         Some(retry)
     }
 
-    /// Declares a node lost, and closes what it ran, in an order that somebody else chose; hands back those, and
+    /// Declares nodes lost, and closes what they ran, in an order that somebody else chose; hands back those, and
     /// their retries.
-    pub fn recover(&mut self, node: usize, order: &[usize]) -> (Vec<usize>, Vec<usize>) {
-        self.nodes[node].leased = false;
-        let lost = |job: &Job| matches!(&job.place, Whereabouts::Running(running) if running.node == node);
+    pub fn recover(&mut self, nodes: &[usize], order: &[usize]) -> (Vec<usize>, Vec<usize>) {
+        for node in nodes {
+            self.nodes[*node].leased = false;
+        }
+        let lost = |job: &Job| matches!(&job.place, Whereabouts::Running(running) if !self.nodes[running.node].leased);
         let mut closed: Vec<usize> = (0..self.jobs.len()).filter(|job| lost(&self.jobs[*job])).collect();
         closed.sort_by_key(|job| order.iter().position(|other| other == job));
         let mut retries = Vec::new();
@@ -120,7 +123,8 @@ impl Model {
 
     /// When anything is due next: a schedule or a delayed job.
     pub fn next_due(&self) -> Option<Micros> {
-        let schedules = self.schedules.iter().filter(|s| !s.deleted && s.paused_at.is_none()).filter_map(|s| s.next);
+        let schedules =
+            self.schedules.iter().filter(|s| !s.deleted && s.paused_at.is_none()).filter_map(|s| s.next_due);
         let delayed = self.jobs.iter().filter_map(|job| match job.place {
             Whereabouts::Delayed(run_at) => Some(run_at),
             _ => None,

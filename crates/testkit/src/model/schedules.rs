@@ -5,6 +5,7 @@ use super::{Job, Model, Results, Row, Schedule, Spec, Whereabouts};
 use punctual_core::run::{ErrorCode, Trigger};
 use punctual_core::slot::{Decision, Reason};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// What a user says about a schedule.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,8 +24,21 @@ pub struct Definition {
     pub serial: bool,
     /// Which other schedule must have succeeded, and how many seconds before the slot at most.
     pub depends_on: Option<(usize, i64)>,
+    /// Each slot is due up to so many seconds later.
+    pub jitter: i64,
     /// What its jobs look like; the key is the schedule's own.
     pub job: Spec,
+}
+
+/// By how much each slot of a schedule is held back. Any value below the jitter and the gap to the next slot is right,
+/// so the store chooses, and says so once and for all.
+#[derive(Clone, Default)]
+pub struct Spread(pub Option<Arc<dyn Fn(Micros) -> Micros>>);
+
+impl std::fmt::Debug for Spread {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Spread")
+    }
 }
 
 /// What happens to missed slots; windows in seconds.
@@ -69,6 +83,31 @@ impl Schedule {
         self.definition.ends_at.is_none_or(|end| next <= end).then_some(next)
     }
 
+    /// When a slot is due; the store may choose, within bounds.
+    fn due(&self, slot: Micros) -> Micros {
+        let Some(spread) = &self.spread.0 else { return slot };
+        let due = spread(slot);
+        let gap = self.definition.beat.next(self.anchor, slot).map_or(Micros::MAX, |next| next - slot);
+        let room = gap.min(self.definition.jitter * SECOND).max(1);
+        assert!((0..room).contains(&(due - slot)), "a slot is held back by less than the jitter and the gap");
+        due
+    }
+
+    /// When a slot that waits is due: one that somebody chose by hand at once.
+    fn due_of(&self, slot: Micros) -> Micros {
+        self.next_due.filter(|_| self.next == Some(slot)).unwrap_or_else(|| self.due(slot))
+    }
+
+    fn set_next(&mut self, slot: Option<Micros>) {
+        self.next = slot;
+        self.next_due = slot.map(|slot| self.due(slot));
+    }
+
+    /// Says by how much slots are held back, for a schedule that was planned just now.
+    pub fn set_spread(&mut self, spread: Spread) {
+        self.spread = spread;
+    }
+
     fn plan_from(&self, now: Micros) -> Option<Micros> {
         self.next_after(now.max(self.created_at).max(self.last_slot.unwrap_or(Micros::MIN)))
     }
@@ -79,6 +118,13 @@ impl Schedule {
         let floor = self.last_slot.map_or(first, |last| last.max(first));
         let mut slots = vec![first];
         slots.extend(self.slots_between(floor, until));
+        slots
+    }
+
+    /// The slot it waits for, and those that have become due since.
+    fn due_until(&self, now: Micros) -> Vec<Micros> {
+        let mut slots = self.passed_until(now);
+        slots.retain(|slot| self.due_of(*slot) <= now);
         slots
     }
 
@@ -101,7 +147,8 @@ impl Schedule {
 
     fn sort_out(&self, mut due: Vec<Micros>, now: Micros) -> Sorted {
         let latest = due.pop().expect("the first one is due");
-        let in_window = |slot: Micros, window: Option<i64>| window.is_none_or(|w| now - slot <= w * SECOND);
+        let in_window =
+            |slot: Micros, window: Option<i64>| window.is_none_or(|w| now - self.due_of(slot) <= w * SECOND);
         match self.definition.missed {
             MissedRule::Skip(_) | MissedRule::Once(_) if !in_window(latest, self.definition.missed.window()) => {
                 due.push(latest);
@@ -133,7 +180,7 @@ impl MissedRule {
 
 impl Model {
     /// Stores a schedule; false when it has no slot ahead.
-    pub fn create_schedule(&mut self, definition: Definition) -> bool {
+    pub fn create_schedule(&mut self, definition: Definition, spread: Spread) -> bool {
         let mut schedule = Schedule {
             definition,
             created_at: self.now,
@@ -142,6 +189,8 @@ impl Model {
             deleted: false,
             paused_at: None,
             next: None,
+            next_due: None,
+            spread: Spread::default(),
             last_slot: None,
             passed_through: None,
             last_enqueued: None,
@@ -149,7 +198,8 @@ impl Model {
             results: Results::default(),
             ledger: BTreeMap::new(),
         };
-        schedule.next = schedule.plan_from(self.now);
+        schedule.spread = spread;
+        schedule.set_next(schedule.plan_from(self.now));
         let planned = schedule.next.is_some();
         if planned {
             self.schedules.push(schedule);
@@ -158,11 +208,13 @@ impl Model {
     }
 
     /// Replaces a definition; false when it is one instant that has passed.
-    pub fn update_schedule(&mut self, index: usize, definition: Definition) -> bool {
+    pub fn update_schedule(&mut self, index: usize, definition: Definition, spread: Spread) -> bool {
         let now = self.now;
         let old = &self.schedules[index];
         let mut edited = old.clone();
-        let same_times = old.definition.beat == definition.beat && old.definition.ends_at == definition.ends_at;
+        let keeps_phase = old.definition.beat == definition.beat;
+        let same_times =
+            keeps_phase && old.definition.ends_at == definition.ends_at && old.definition.jitter == definition.jitter;
         let overdue: Vec<Micros> = match old.next {
             Some(next) if !same_times && next <= now => old.passed_until(now),
             _ => Vec::new(),
@@ -172,11 +224,12 @@ impl Model {
         edited.set_aside(&overdue, reason, now);
         edited.definition = definition;
         edited.version += 1;
+        edited.spread = spread;
         if !same_times {
             edited.anchor = now / SECOND * SECOND;
         }
         if !same_times || edited.next.is_none() {
-            edited.next = edited.plan_from(now);
+            edited.set_next(edited.plan_from(now));
         }
         let single = matches!(edited.definition.beat, Beat::At(_));
         if single && edited.next.is_none() {
@@ -196,19 +249,26 @@ impl Model {
     pub fn resume_schedule(&mut self, index: usize) {
         let now = self.now;
         let schedule = &mut self.schedules[index];
-        if schedule.paused_at.take().is_none() || schedule.next.is_some_and(|next| next > now) {
+        if schedule.paused_at.take().is_none() {
+            return;
+        }
+        if let Some(next) = schedule.next.filter(|next| *next > now) {
+            let own = schedule.slots_between(next - 1, next) == [next];
+            schedule.next_due = Some(if own { schedule.due(next) } else { next });
             return;
         }
         let passed = schedule.passed_until(now);
         schedule.set_aside(&passed, Reason::Paused, now);
-        schedule.next = schedule.plan_from(now);
+        schedule.set_next(schedule.plan_from(now));
     }
 
     /// Moves the next fire; false when that is refused.
     pub fn reschedule(&mut self, index: usize, at: Micros) -> bool {
         let now = self.now;
         let schedule = &mut self.schedules[index];
-        let decided = Some(at) <= schedule.passed_through || schedule.ledger.contains_key(&at);
+        let of_the_rhythm = schedule.next_after(at - 1) == Some(at);
+        let in_a_range = schedule.ledger.values().any(|row| of_the_rhythm && row.slot <= at && at <= row.through);
+        let decided = Some(at) <= schedule.passed_through || schedule.ledger.contains_key(&at) || in_a_range;
         if schedule.paused_at.is_some() || at <= now || at < schedule.created_at || decided {
             return false;
         }
@@ -216,7 +276,7 @@ impl Model {
             let jumped = schedule.passed_until(at - 1);
             schedule.set_aside(&jumped, Reason::Rescheduled, now);
         }
-        schedule.next = Some(at);
+        (schedule.next, schedule.next_due) = (Some(at), Some(at));
         true
     }
 
@@ -231,7 +291,7 @@ impl Model {
     /// Ends a schedule.
     pub fn delete_schedule(&mut self, index: usize) {
         self.schedules[index].deleted = true;
-        self.schedules[index].next = None;
+        self.schedules[index].set_next(None);
         for job in self.alive_of(index) {
             if !matches!(self.jobs[job].place, Whereabouts::Running(_)) {
                 self.close_unstarted(job, ErrorCode::Cancelled);
@@ -241,7 +301,8 @@ impl Model {
 
     /// The schedules that are due.
     pub fn due_schedules(&self) -> Vec<usize> {
-        let is_due = |s: &Schedule| !s.deleted && s.paused_at.is_none() && s.next.is_some_and(|next| next <= self.now);
+        let is_due =
+            |s: &Schedule| !s.deleted && s.paused_at.is_none() && s.next_due.is_some_and(|due| due <= self.now);
         (0..self.schedules.len()).filter(|index| is_due(&self.schedules[*index])).collect()
     }
 
@@ -249,7 +310,7 @@ impl Model {
     pub fn fire(&mut self, index: usize, key: &str) -> (Vec<usize>, u64) {
         let now = self.now;
         let schedule = &self.schedules[index];
-        let due = schedule.passed_until(now);
+        let due = schedule.due_until(now);
         let latest = *due.last().expect("the first one is due");
         let sorted = schedule.sort_out(due, now);
         let mut not_run = sorted.passed.len() as u64;
@@ -268,7 +329,7 @@ impl Model {
             made.extend(job);
         }
         let schedule = &mut self.schedules[index];
-        schedule.next = schedule.next_after(schedule.last_slot.map_or(latest, |last| last.max(latest)));
+        schedule.set_next(schedule.next_after(schedule.last_slot.map_or(latest, |last| last.max(latest))));
         (made, not_run)
     }
 
@@ -277,7 +338,22 @@ impl Model {
             MissedRule::Skip(window) => window,
             MissedRule::Once(_) | MissedRule::All(..) => 60,
         };
-        self.now - slot <= window * SECOND
+        self.now - self.schedules[index].due_of(slot) <= window * SECOND
+    }
+
+    /// Looks through the plans: one that lies behind the rhythm's own next slot, as after a clock that went back, is
+    /// made anew. Says how many were.
+    pub fn reconcile(&mut self) -> usize {
+        let now = self.now;
+        let mut replanned = 0;
+        for schedule in self.schedules.iter_mut().filter(|s| !s.deleted && s.paused_at.is_none()) {
+            let own = schedule.plan_from(now);
+            if own.is_some() && schedule.next > own {
+                schedule.set_next(own);
+                replanned += 1;
+            }
+        }
+        replanned
     }
 
     fn decide(&mut self, index: usize, slot: Micros, on_time: bool, key: &str) -> Option<usize> {

@@ -1,6 +1,7 @@
 //! The server: found, set up in a temporary folder, started once, and stopped when nobody uses it any more.
 
 use super::authority::Certificate;
+use crate::harness::fast_folder;
 use std::fs::{File, OpenOptions};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::{TcpListener, TcpStream};
@@ -95,16 +96,6 @@ fn shared_root() -> PathBuf {
     env!("CARGO_MANIFEST_DIR").hash(&mut hasher);
     let key = hasher.finish() & 0xffff_ffff;
     fast_folder().join(format!("punctual-pg-{}-{key:08x}", user_id()))
-}
-
-/// Memory, where there is enough of it for data that nobody wants to keep: making a database is making some hundred
-/// files. Else the folder for temporary files.
-fn fast_folder() -> PathBuf {
-    let memory = Path::new("/dev/shm");
-    let free = Command::new("df").args(["--output=avail", "-k"]).arg(memory).output();
-    let free =
-        free.ok().and_then(|it| String::from_utf8(it.stdout).ok()?.split_whitespace().last()?.parse::<u64>().ok());
-    if free.is_some_and(|kilobytes| kilobytes > 2 << 20) { memory.to_owned() } else { std::env::temp_dir() }
 }
 
 fn user_id() -> u32 {

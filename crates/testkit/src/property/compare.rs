@@ -13,7 +13,7 @@ use punctual_core::store::{Retention, ScheduleKey};
 
 impl Drive {
     /// Compares all of it.
-    pub(super) async fn compare(&mut self) -> Agreement {
+    pub(crate) async fn compare(&mut self) -> Agreement {
         agree("how many jobs were made", self.jobs.len(), self.model.jobs.len())?;
         for index in 0..self.schedules.len() {
             self.compare_schedule(index).await?;
@@ -32,7 +32,7 @@ impl Drive {
     }
 
     /// After any history doctor finds nothing broken (C17).
-    pub(super) async fn check(&self) -> Agreement {
+    pub(crate) async fn check(&self) -> Agreement {
         let mut findings = self.world.store().run_checks(3).await.map_err(|error| error.to_string())?;
         findings.retain(|finding| finding.check.severity() == Severity::Broken);
         agree("what doctor finds", findings, Vec::new())
@@ -47,7 +47,7 @@ impl Drive {
         let Some(found) = found else { return Ok(()) };
         let (state, results) = (found.state, found.results);
         agree(&what("next slot"), state.next_slot_at, expected.next.map(at))?;
-        let due = expected.next.filter(|_| expected.paused_at.is_none());
+        let due = expected.next_due.filter(|_| expected.paused_at.is_none());
         agree(&what("next run"), state.next_run_at, due.map(at))?;
         agree(&what("paused"), state.pause.map(|pause| pause.at), expected.paused_at.map(at))?;
         agree(&what("enabled"), state.enabled, expected.paused_at.is_none())?;
@@ -168,9 +168,9 @@ impl Drive {
     }
 
     /// Forgets old history. What must go and what must stay is compared; in between the store is free.
-    pub(super) async fn prune(&mut self, seconds: i64) -> Agreement {
+    pub(crate) async fn prune(&mut self, seconds: i64) -> Agreement {
         let horizon = self.model.now - seconds * SECOND;
-        let retention = Retention { runs_before: at(horizon), slots_before: at(horizon), limit: ALL };
+        let retention = Retention::before(at(horizon), ALL);
         // A chain may go one job at a time.
         for _ in 0..8 {
             self.world.store().prune_history(retention).await.map_err(|error| error.to_string())?;

@@ -2,44 +2,45 @@
 
 use super::ops::{Direction, Draft, DraftJob, Ending, Op, QUEUES};
 use crate::harness::World;
-use crate::model::{self, Beat, Definition, MissedRule, Model, OverlapRule, Spec, Whereabouts};
+use crate::model::{self, Beat, Definition, MissedRule, Model, OverlapRule, Spec, Spread, Whereabouts};
 use crate::prelude::*;
 use jiff::{SignedDuration, Timestamp};
 use punctual_core::id::{JobId, ReservationId, ScheduleId};
 use punctual_core::job::NewJob;
 use punctual_core::order::Move;
 use punctual_core::run::{ErrorCode, Outcome};
-use punctual_core::schedule::{Dependency, Missed, Overlap, ScheduleDefinition};
-use punctual_core::store::{Cancelled, Clock, FinishResult, FinishedRun, Lease, LostNode, NewNode, StoreResult};
+use punctual_core::schedule::{Dependency, Missed, Overlap, Schedule, ScheduleDefinition};
+use punctual_core::store::{
+    Cancelled, Clock, FinishResult, FinishedRun, Fired, Lease, LostNode, NewNode, Recovered, StoreResult,
+};
 use punctual_core::target::Target;
 use punctual_core::timing::TimingSpec;
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 
 /// A store and a model side by side; ids are told apart by the order of creation.
-pub(super) struct Drive {
-    pub(super) world: World,
-    pub(super) model: Model,
-    pub(super) schedules: Vec<ScheduleId>,
-    pub(super) jobs: Vec<JobId>,
-    pub(super) leases: Vec<Lease>,
-    pub(super) fired_through: BTreeMap<usize, Timestamp>,
+pub(crate) struct Drive {
+    pub(crate) world: World,
+    pub(crate) model: Model,
+    pub(crate) schedules: Vec<ScheduleId>,
+    pub(crate) jobs: Vec<JobId>,
+    pub(crate) leases: Vec<Lease>,
+    pub(crate) fired_through: BTreeMap<usize, Timestamp>,
     holds: BTreeMap<usize, ReservationId>,
-    latest: i64,
     refusing: bool,
 }
 
 /// Whether the two agree, and if not, in what.
-pub(super) type Agreement = Result<(), String>;
+pub(crate) type Agreement = Result<(), String>;
 
 /// Says what differs, if anything does.
 #[expect(clippy::needless_pass_by_value, reason = "callers make both sides on the spot")]
-pub(super) fn agree<T: PartialEq + Debug>(what: &str, store: T, model: T) -> Agreement {
+pub(crate) fn agree<T: PartialEq + Debug>(what: &str, store: T, model: T) -> Agreement {
     if store == model { Ok(()) } else { Err(format!("{what}\n  store: {store:?}\n  model: {model:?}")) }
 }
 
 /// Microseconds as an instant.
-pub(super) fn at(micros: i64) -> Timestamp {
+pub(crate) fn at(micros: i64) -> Timestamp {
     Timestamp::from_microsecond(micros).expect("the model stays within time")
 }
 
@@ -48,7 +49,7 @@ fn picked<T: Copy>(from: &[T], pick: usize) -> Option<T> {
 }
 
 impl Drive {
-    pub(super) fn new(world: World) -> Self {
+    pub(crate) fn new(world: World) -> Self {
         let model = Model { now: world.clock.now().as_microsecond(), ..Model::default() };
         Self {
             world,
@@ -58,13 +59,12 @@ impl Drive {
             leases: Vec::new(),
             fired_through: BTreeMap::new(),
             holds: BTreeMap::new(),
-            latest: i64::MIN,
             refusing: false,
         }
     }
 
     /// Takes one step on both sides.
-    pub(super) async fn step(&mut self, op: &Op) -> Agreement {
+    pub(crate) async fn step(&mut self, op: &Op) -> Agreement {
         match op {
             Op::Refused(inner) => {
                 self.refusing = true;
@@ -84,7 +84,6 @@ impl Drive {
             Op::Delete(pick) => self.delete(*pick).await,
             Op::Fire => self.fire().await,
             Op::Pass(micros) => {
-                self.latest = self.latest.max(self.model.now);
                 self.model.now = self.world.pass(SignedDuration::from_micros(*micros)).as_microsecond();
                 Ok(())
             }
@@ -152,7 +151,8 @@ impl Drive {
         let name = format!("schedule {}", self.schedules.len());
         let result = self.world.store().create_schedule(self.stored(&name, &definition)).await;
         let mut planned = self.model.clone();
-        match (result, planned.create_schedule(definition)) {
+        let spread = spread_of(result.as_ref().ok());
+        match (result, planned.create_schedule(definition, spread)) {
             (Ok(schedule), true) => {
                 self.schedules.push(schedule.id);
                 self.model = planned;
@@ -171,6 +171,7 @@ impl Drive {
         if keep_times {
             definition.beat = old.definition.beat;
             definition.ends_at = old.definition.ends_at;
+            definition.jitter = old.definition.jitter;
         }
         // A serial key orders one queue.
         definition.job.queue.clone_from(&old.definition.job.queue);
@@ -178,7 +179,8 @@ impl Drive {
         let stored = self.stored(&format!("schedule {index}"), &definition);
         let result = self.world.store().update_schedule_if_version(id, version, stored).await;
         let mut edited = self.model.clone();
-        match (result, edited.update_schedule(index, definition)) {
+        let spread = spread_of(result.as_ref().ok());
+        match (result, edited.update_schedule(index, definition, spread)) {
             (Ok(_), true) => {
                 self.model = edited;
                 Ok(())
@@ -194,6 +196,7 @@ impl Drive {
             Beat::Every(seconds) => TimingSpec::Every { period: secs(seconds) },
             Beat::Minutes(60) => TimingSpec::cron("0 * * * *", "UTC"),
             Beat::Minutes(minutes) => TimingSpec::cron(format!("*/{minutes} * * * *"), "UTC"),
+            Beat::Local(times) => TimingSpec::cron(times.expression, times.zone),
             Beat::At(micros) => TimingSpec::At { at: at(micros) },
         };
         let missed = match definition.missed {
@@ -212,6 +215,7 @@ impl Drive {
         let job = stored_job(&definition.job, None);
         ScheduleDefinition {
             ends_at: definition.ends_at.map(at),
+            jitter: secs(definition.jitter),
             input: job.input,
             queue: job.queue,
             priority: job.priority,
@@ -282,7 +286,14 @@ impl Drive {
 
     async fn fire(&mut self) -> Agreement {
         let result = self.world.store().fire_due(None, ALL).await;
-        let Some(fired) = self.heard(result)? else { return Ok(()) };
+        match self.heard(result)? {
+            Some(fired) => self.compare_fired(fired).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Decides in the model what the store has decided, and compares.
+    pub(crate) async fn compare_fired(&mut self, fired: Fired) -> Agreement {
         // Between schedules that are due together the store chooses who goes first.
         let mut made_by = Vec::new();
         for id in &fired.jobs {
@@ -307,12 +318,8 @@ impl Drive {
     }
 
     async fn reconcile(&mut self) -> Agreement {
-        // After the clock went back, a plan made before may lie behind a slot that is ahead again; mending it is right.
-        if self.model.now < self.latest {
-            return Ok(());
-        }
         let found = self.world.store().reconcile_schedules(None, ALL).await.map_err(|error| error.to_string())?;
-        agree("impossible plans", found.replanned, 0)
+        agree("impossible plans", found.replanned, self.model.reconcile())
     }
 
     // --- queues ------------------------------------------------------------------------------------------------------
@@ -530,10 +537,15 @@ impl Drive {
         let lost = vec![LostNode { lease: self.leases[node], counter: self.model.nodes[node].counter }];
         let result = self.world.store().recover_lost_nodes(lost).await;
         let Some(recovered) = self.heard(result)? else { return Ok(()) };
+        self.compare_recovered(&[node], recovered)
+    }
+
+    /// Closes in the model what lost nodes left, and compares.
+    pub(crate) fn compare_recovered(&mut self, lost: &[usize], recovered: Recovered) -> Agreement {
         // The store may close them in any order; the retries are queued in that order.
         let order: Vec<usize> =
             recovered.closed.iter().filter_map(|id| self.jobs.iter().position(|job| job == id)).collect();
-        let (closed, retries) = self.model.recover(node, &order);
+        let (closed, retries) = self.model.recover(lost, &order);
         agree("what was closed", recovered.closed, closed.into_iter().map(|job| self.jobs[job]).collect())?;
         agree("how many retries", recovered.retries.len(), retries.len())?;
         self.jobs.extend(recovered.retries);
@@ -544,6 +556,16 @@ impl Drive {
 fn sorted(mut ids: Vec<JobId>) -> Vec<JobId> {
     ids.sort_unstable();
     ids
+}
+
+/// How a stored schedule holds its slots back: any way is right that the model finds within bounds.
+fn spread_of(schedule: Option<&Schedule>) -> Spread {
+    let Some(schedule) = schedule.filter(|schedule| schedule.definition.jitter.is_positive()).cloned() else {
+        return Spread::default();
+    };
+    Spread(Some(std::sync::Arc::new(move |slot| {
+        schedule.slots().expect("it was understood before").due_at(at(slot)).as_microsecond()
+    })))
 }
 
 /// A job as the store is asked for it.

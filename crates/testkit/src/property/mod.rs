@@ -1,8 +1,8 @@
 //! Random histories: the model and a store go through the same steps, and everything that can be seen is compared.
 
 mod compare;
-mod drive;
-mod ops;
+pub(crate) mod drive;
+pub(crate) mod ops;
 
 use crate::harness::{Harness, block_on};
 use drive::Drive;
@@ -38,7 +38,7 @@ macro_rules! model_test {
     };
 }
 
-fn setting(name: &str, default: u64) -> u64 {
+pub(crate) fn setting(name: &str, default: u64) -> u64 {
     match std::env::var(name) {
         Ok(text) => text.parse().unwrap_or_else(|_| panic!("{name} is a number, not `{text}`")),
         Err(_) => default,

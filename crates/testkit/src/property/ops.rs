@@ -161,13 +161,16 @@ fn draft() -> impl Strategy<Value = Draft> {
     let bound = proptest::option::weighted(0.15, (1..1200i64).prop_map(|seconds| seconds * SECOND));
     let alive = proptest::option::weighted(0.2, 1..3usize);
     let other = proptest::option::weighted(0.2, (any::<u8>(), 1..600i64));
-    (beat(), bound, missed(), overlap(), alive, proptest::bool::weighted(0.3), other, spec()).prop_map(
-        |(beat, ends_at, missed, overlap, max_alive, serial, other, job)| {
+    let jitter = prop_oneof![3 => Just(0i64), 1 => 1..200i64];
+    (beat(), bound, missed(), overlap(), alive, (proptest::bool::weighted(0.3), jitter), other, spec()).prop_map(
+        |(beat, ends_at, missed, overlap, max_alive, (serial, jitter), other, job)| {
             // A single instant with an end before it is no schedule at all.
             let ends_at = ends_at.filter(|_| !matches!(beat, Beat::At(_)));
             let depends_on = other.map(|(pick, within)| (usize::from(pick), within));
             let job = Spec { key: None, ..job };
-            Draft { definition: Definition { beat, ends_at, missed, overlap, max_alive, serial, depends_on, job } }
+            Draft {
+                definition: Definition { beat, ends_at, missed, overlap, max_alive, serial, depends_on, jitter, job },
+            }
         },
     )
 }

@@ -4,7 +4,7 @@ use super::*;
 
 /// The most questions that one decision may ask, whatever it has to decide: some for each slot that fires, and a
 /// few dozen for finding where to begin.
-const STEPS_PER_DECISION: u64 = 4 * SLOTS_PER_PASS as u64 + 400;
+pub(super) const STEPS_PER_DECISION: u64 = 4 * SLOTS_PER_PASS as u64 + 400;
 
 #[test]
 fn a05_a_year_of_every_second_is_decided_in_bounded_work() {

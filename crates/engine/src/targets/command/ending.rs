@@ -100,7 +100,6 @@ fn why_not_started(command: &Command, stage: i64, errno: i32) -> String {
         guard::AT_EXEC if errno == libc::E2BIG => {
             format!("cannot start `{program}`: its arguments and environment are too large; pass them as input")
         }
-        guard::AT_EXEC => format!("cannot start `{program}`: {why}"),
         guard::AT_FOLDER => {
             format!("cannot start `{program}` in the folder `{}`: {why}", command.cwd.as_deref().unwrap_or("."))
         }

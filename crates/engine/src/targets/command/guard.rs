@@ -12,6 +12,15 @@
 //! guard costs next to nothing, and the command's peak memory is its own.
 
 #![expect(unsafe_code, reason = "a forked process of a program with threads may do system calls and nothing else")]
+#![expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::cast_possible_wrap,
+    reason = "system calls take and give machine words, whatever they stand for"
+)]
+
+mod children;
+mod memory;
 
 use libc::{c_char, c_int, c_long, pollfd, rusage, timespec};
 use std::ptr::{null, null_mut};
@@ -45,13 +54,6 @@ const BUSY_WAIT: timespec = timespec { tv_sec: 0, tv_nsec: 10_000_000 };
 
 /// How long a round of killing waits before it looks again.
 const ROUND: timespec = timespec { tv_sec: 0, tv_nsec: 20_000_000 };
-
-/// What is kept of the stack below and above the guard's own frame.
-const STACK_BELOW: usize = 64 << 10;
-const STACK_ABOVE: usize = 256 << 10;
-
-/// Smaller mappings are not worth a call.
-const WORTH_IT: usize = 256 << 10;
 
 /// A resource limit.
 #[repr(C)]
@@ -127,8 +129,7 @@ pub(super) unsafe fn fork(orders: Orders) -> std::io::Result<i32> {
 
 /// One system call; negative is an error.
 unsafe fn sys(number: c_long, args: [usize; 5]) -> isize {
-    let [a, b, c, d, e] = args;
-    unsafe { libc::syscall(number, a, b, c, d, e) as isize }
+    unsafe { libc::syscall(number, args[0], args[1], args[2], args[3], args[4]) as isize }
 }
 
 unsafe fn errno() -> i64 {
@@ -159,7 +160,7 @@ unsafe fn stand_guard(orders: &Orders) -> ! {
         default_signals();
         let children = children_told();
         let node = sys(libc::SYS_pidfd_open, [orders.node as usize, 0, 0, 0, 0]);
-        give_memory_back(orders.arena);
+        memory::give_back(orders.arena);
         let command = sys(libc::SYS_clone, [libc::SIGCHLD as usize, 0, 0, 0, 0]);
         if command == 0 {
             become_command(&orders);
@@ -361,7 +362,7 @@ impl Watch {
         unsafe {
             signal(-self.command, libc::SIGKILL);
             while self.reap() {
-                let killed = kill_children();
+                let killed = children::kill();
                 if ended_by_itself {
                     self.left_behind = self.left_behind.wrapping_add(killed);
                 }
@@ -374,12 +375,12 @@ impl Watch {
     /// Tells how it ended, and goes. A folder that nobody else would remove any more is removed.
     unsafe fn report_and_leave(&mut self) -> ! {
         unsafe {
-            let mut used: rusage = std::mem::zeroed();
-            sys(libc::SYS_getrusage, [libc::RUSAGE_CHILDREN as usize, (&raw mut used) as usize, 0, 0, 0]);
+            let mut all: rusage = std::mem::zeroed();
+            sys(libc::SYS_getrusage, [libc::RUSAGE_CHILDREN as usize, (&raw mut all) as usize, 0, 0, 0]);
             let micros = |time: libc::timeval| time.tv_sec.wrapping_mul(1_000_000).wrapping_add(time.tv_usec);
             let status = self.status.unwrap_or(0);
-            let (user, system) = (micros(used.ru_utime), micros(used.ru_stime));
-            tell(0, [ENDED, status, user, system, used.ru_maxrss, self.left_behind, 0, 0]);
+            let (user, system) = (micros(all.ru_utime), micros(all.ru_stime));
+            tell(0, [ENDED, status, user, system, all.ru_maxrss, self.left_behind, 0, 0]);
             if self.orders.removal.is_null() {
                 exit(0);
             }
@@ -434,187 +435,4 @@ unsafe fn heard() -> Option<u8> {
 
 unsafe fn signal(pid: i32, signal: c_int) {
     unsafe { sys(libc::SYS_kill, [pid as isize as usize, signal as usize, 0, 0, 0]) };
-}
-
-/// Kills our own children; says how many there were. Those that have ended already do not count.
-unsafe fn kill_children() -> i64 {
-    let mut killed: i64 = 0;
-    unsafe {
-        let me = sys(libc::SYS_getpid, [0; 5]) as i32;
-        let flags = (libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC) as usize;
-        let at = libc::AT_FDCWD as isize as usize;
-        let folder = sys(libc::SYS_openat, [at, c"/proc".as_ptr() as usize, flags, 0, 0]);
-        let mut entries = [0u8; 4096];
-        loop {
-            let (start, len) = (entries.as_mut_ptr() as usize, entries.len());
-            let read = sys(libc::SYS_getdents64, [folder as usize, start, len, 0, 0]);
-            let Some(mut rest) = usize::try_from(read).ok().filter(|it| *it > 0).and_then(|it| entries.get(..it))
-            else {
-                break;
-            };
-            // Each entry: its length at 16, its name from 19.
-            while let [_, _, _, _, _, _, _, _, _, _, _, _, _, _, _, _, low, high, _, name @ ..] = rest {
-                let length = usize::from(u16::from_ne_bytes([*low, *high]));
-                let pid = leading_number(name);
-                if pid > 0 && is_living_child(pid, me) {
-                    signal(pid as i32, libc::SIGKILL);
-                    killed = killed.wrapping_add(1);
-                }
-                rest = rest.get(length.max(1)..).unwrap_or_default();
-            }
-        }
-        sys(libc::SYS_close, [folder as usize, 0, 0, 0, 0]);
-    }
-    killed
-}
-
-/// The number a text begins with; 0 when there is none.
-fn leading_number(text: &[u8]) -> usize {
-    let digits = text.iter().take_while(|byte| byte.is_ascii_digit());
-    digits.fold(0_usize, |number, digit| number.wrapping_mul(10).wrapping_add(usize::from(digit.wrapping_sub(b'0'))))
-}
-
-/// Whether a process has us as its parent and has not ended.
-unsafe fn is_living_child(pid: usize, me: i32) -> bool {
-    let mut path = [0u8; 40];
-    write_stat_path(&mut path, pid);
-    let mut stat = [0u8; 512];
-    let read = unsafe {
-        let (at, flags) = (libc::AT_FDCWD as isize as usize, (libc::O_RDONLY | libc::O_CLOEXEC) as usize);
-        let file = sys(libc::SYS_openat, [at, path.as_ptr() as usize, flags, 0, 0]);
-        if file < 0 {
-            return false;
-        }
-        let read = sys(libc::SYS_read, [file as usize, stat.as_mut_ptr() as usize, stat.len(), 0, 0]);
-        sys(libc::SYS_close, [file as usize, 0, 0, 0, 0]);
-        read
-    };
-    let text = usize::try_from(read).ok().and_then(|it| stat.get(..it)).unwrap_or_default();
-    // PID (NAME) STATE PARENT …, where the name may hold anything.
-    let Some(end) = text.iter().rposition(|byte| *byte == b')') else { return false };
-    match text.get(end.wrapping_add(1)..) {
-        Some([b' ', state, b' ', parent @ ..]) => *state != b'Z' && leading_number(parent) == me as usize,
-        _ => false,
-    }
-}
-
-/// Writes `/proc/PID/stat` with its end mark.
-fn write_stat_path(path: &mut [u8; 40], pid: usize) {
-    let mut digits = [0u8; 20];
-    let (mut rest, mut count) = (pid, 0);
-    for digit in &mut digits {
-        *digit = b'0'.wrapping_add((rest % 10) as u8);
-        rest /= 10;
-        count += 1;
-        if rest == 0 {
-            break;
-        }
-    }
-    let number = digits.iter().take(count).rev();
-    let text = b"/proc/".iter().chain(number).chain(b"/stat");
-    path.iter_mut().zip(text).for_each(|(to, from)| *to = *from);
-}
-
-/// Gives back the memory that came with the fork: all large anonymous mappings but what is in use here.
-unsafe fn give_memory_back(arena: (usize, usize)) {
-    let here = 0u8;
-    let stack = (&raw const here) as usize;
-    let own = unsafe { libc::__errno_location() } as usize;
-    let kept = [arena, (stack.wrapping_sub(STACK_BELOW), stack.wrapping_add(STACK_ABOVE)), (own, own.wrapping_add(8))];
-    unsafe {
-        let (at, flags) = (libc::AT_FDCWD as isize as usize, (libc::O_RDONLY | libc::O_CLOEXEC) as usize);
-        let maps = sys(libc::SYS_openat, [at, c"/proc/self/maps".as_ptr() as usize, flags, 0, 0]);
-        if maps < 0 {
-            return;
-        }
-        let mut scan = MapScan::default();
-        let mut text = [0u8; 4096];
-        loop {
-            let read = sys(libc::SYS_read, [maps as usize, text.as_mut_ptr() as usize, text.len(), 0, 0]);
-            let Some(news) = usize::try_from(read).ok().filter(|it| *it > 0).and_then(|it| text.get(..it)) else {
-                break;
-            };
-            for byte in news {
-                if let Some((from, to)) = scan.take(*byte) {
-                    drop_pages(from, to, &kept);
-                }
-            }
-        }
-        sys(libc::SYS_close, [maps as usize, 0, 0, 0, 0]);
-    }
-}
-
-/// Reads `/proc/self/maps` byte by byte: `FROM-TO PERMS OFFSET DEVICE INODE PATH`.
-#[derive(Default)]
-struct MapScan {
-    field: usize,
-    from: usize,
-    to: usize,
-    perms: [u8; 4],
-    inode: usize,
-    path: [u8; 2],
-    at: usize,
-    /// Where the last file's mapping ended: what begins there is the rest of its data.
-    file_end: usize,
-}
-
-impl MapScan {
-    /// Takes one byte; at the end of a line, the mapping if it is private memory that was written to.
-    fn take(&mut self, byte: u8) -> Option<(usize, usize)> {
-        let ends_field = match self.field {
-            0 => byte == b'-',
-            1..=5 => byte == b' ',
-            _ => false,
-        };
-        match byte {
-            b'\n' => return self.end_line(),
-            _ if ends_field => (self.field, self.at) = (self.field.wrapping_add(1), 0),
-            // The path is set off by any number of spaces.
-            b' ' if self.at == 0 => {}
-            _ => self.put(byte),
-        }
-        None
-    }
-
-    fn put(&mut self, byte: u8) {
-        let digit = match byte {
-            b'0'..=b'9' => usize::from(byte.wrapping_sub(b'0')),
-            b'a'..=b'f' => usize::from(byte.wrapping_sub(b'a')).wrapping_add(10),
-            _ => 0,
-        };
-        match self.field {
-            0 => self.from = self.from.wrapping_mul(16).wrapping_add(digit),
-            1 => self.to = self.to.wrapping_mul(16).wrapping_add(digit),
-            2 => self.perms.iter_mut().skip(self.at).take(1).for_each(|it| *it = byte),
-            5 => self.inode = self.inode.wrapping_mul(10).wrapping_add(digit),
-            6 => self.path.iter_mut().skip(self.at).take(1).for_each(|it| *it = byte),
-            _ => {}
-        }
-        self.at = self.at.wrapping_add(1);
-    }
-
-    fn end_line(&mut self) -> Option<(usize, usize)> {
-        let done = std::mem::take(self);
-        self.file_end = if done.inode == 0 { done.file_end } else { done.to };
-        // `[stack]` and what the kernel maps are left alone; `[heap]` and named memory are not.
-        let memory = matches!(done.path, [0, _] | [b'[', b'h' | b'a']);
-        let ours = done.inode == 0 && memory && done.perms == *b"rw-p" && done.from != done.file_end;
-        (ours && done.to.wrapping_sub(done.from) >= WORTH_IT).then_some((done.from, done.to))
-    }
-}
-
-/// Gives back the pages of a mapping, other than those that hold what is kept.
-unsafe fn drop_pages(from: usize, to: usize, kept: &[(usize, usize); 3]) {
-    const PAGE: usize = 64 << 10;
-    let down = |at: usize| at & !(PAGE - 1);
-    let mut from = from;
-    while from < to {
-        // The nearest kept range at or behind where we are.
-        let next = kept.iter().filter(|it| it.1 > from && it.0 < to).min_by_key(|it| it.0);
-        let until = next.map_or(to, |it| down(it.0).max(from));
-        if until > from {
-            unsafe { sys(libc::SYS_madvise, [from, until.wrapping_sub(from), libc::MADV_DONTNEED as usize, 0, 0]) };
-        }
-        from = next.map_or(to, |it| down(it.1).wrapping_add(PAGE));
-    }
 }

@@ -84,12 +84,11 @@ impl Answer {
     pub(super) fn retry_after(&self, now: Timestamp) -> Option<SignedDuration> {
         let text = self.header(&header::RETRY_AFTER)?.trim();
         let date = |text: &str| jiff::fmt::rfc2822::parse(text).ok().map(|zoned| zoned.timestamp());
-        let wait = match text.parse::<u32>() {
-            Ok(seconds) => SignedDuration::from_secs(seconds.into()),
-            Err(_) => {
-                let now = self.header(&header::DATE).and_then(date).unwrap_or(now);
-                date(text)?.duration_since(now)
-            }
+        let wait = if let Ok(seconds) = text.parse::<u32>() {
+            SignedDuration::from_secs(seconds.into())
+        } else {
+            let now = self.header(&header::DATE).and_then(date).unwrap_or(now);
+            date(text)?.duration_since(now)
         };
         Some(wait.clamp(SignedDuration::ZERO, RETRY_AFTER_MAX))
     }

@@ -12,7 +12,7 @@ const USUAL_PORTS: [u16; 4] = [80, 443, 8080, 8443];
 
 /// Blocks of IPv4 that are not public.
 const FORBIDDEN_V4: [(Ipv4Addr, u8, &str); 16] = [
-    (Ipv4Addr::new(0, 0, 0, 0), 8, "unspecified"),
+    (Ipv4Addr::UNSPECIFIED, 8, "unspecified"),
     (Ipv4Addr::new(10, 0, 0, 0), 8, "private"),
     (Ipv4Addr::new(100, 64, 0, 0), 10, "shared by a provider's customers"),
     (Ipv4Addr::new(127, 0, 0, 0), 8, "loopback"),

@@ -172,7 +172,8 @@ fn own_headers(job: &Job, method: &str) -> HeaderMap {
 fn traceparent(job: &Job) -> String {
     job.spec.trace_context.clone().unwrap_or_else(|| {
         let trace = u128::from_be_bytes(*job.root_job_id.as_bytes());
-        let [.., a, b, c, d, e, f, g, h] = *job.id.as_bytes();
-        format!("00-{trace:032x}-{:016x}-01", u64::from_be_bytes([a, b, c, d, e, f, g, h]))
+        // The half of an id that is chance.
+        let span = u128::from_be_bytes(*job.id.as_bytes()) & u128::from(u64::MAX);
+        format!("00-{trace:032x}-{span:016x}-01")
     })
 }

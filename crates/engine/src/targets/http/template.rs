@@ -4,6 +4,7 @@
 //! listed here and no others, and limits on steps and size. Concatenation is writing two expressions in a row, so
 //! that no value can grow on its way to the text.
 
+use crate::secrets::percent_encoded;
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::ValueKind;
 use minijinja::{AutoEscape, Environment, Error, ErrorKind, Output, State, UndefinedBehavior, Value};
@@ -154,20 +155,6 @@ fn refused(why: &str) -> Error {
     Error::new(ErrorKind::InvalidOperation, why.to_owned())
 }
 
-/// The characters that mean nothing anywhere in an address stay; all others are written as `%XX`.
-fn percent_encoded(text: &str) -> String {
-    let mut encoded = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {
-            encoded.push(char::from(byte));
-        } else {
-            // Writing to a string cannot fail.
-            let _ = write!(encoded, "%{byte:02X}");
-        }
-    }
-    encoded
-}
-
 /// The first operator outside of quotes, inside of an expression, that would make values grow.
 fn growing_operator(source: &str) -> Option<char> {
     let mut rest = source;
@@ -180,8 +167,7 @@ fn growing_operator(source: &str) -> Option<char> {
                 Some(_) if c == '\\' => {
                     chars.next();
                 }
-                Some(open) if c == open => quote = None,
-                Some(_) => {}
+                Some(open) => quote = Some(open).filter(|open| c != *open),
                 None if matches!(c, '"' | '\'') => quote = Some(c),
                 None if GROWING.contains(&c) => return Some(c),
                 None if rest[start + 2 + at..].starts_with("}}") => {

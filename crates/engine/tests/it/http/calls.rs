@@ -5,6 +5,7 @@ use super::{Calls, get, job, local_options, output};
 use punctual_core::id::JobId;
 use punctual_core::job::NewJob;
 use punctual_core::json::Json;
+use punctual_core::retry::RetryPolicy;
 use punctual_core::run::{ErrorCode, Outcome};
 use punctual_core::secret::{SecretRef, Value};
 use punctual_core::store::{Cancelled, Store};
@@ -75,7 +76,7 @@ async fn d06_the_key_of_a_chain_and_its_trace_stay_the_same() {
     .await;
     let calls = Calls::local();
     let first =
-        calls.enqueue_job(NewJob { retry: Default::default(), ..job(Http::new("POST", server.url("/")), "{}") });
+        calls.enqueue_job(NewJob { retry: RetryPolicy::default(), ..job(Http::new("POST", server.url("/")), "{}") });
     let first = first.await;
     assert!(!calls.end(first).await.is_final);
     server.arrived.acquire_many(2).await.unwrap().forget();
@@ -119,7 +120,7 @@ async fn d06_retry_after_is_honoured_in_both_forms_and_only_where_it_helps() {
         (302, "location: /\r\n", None),
     ] {
         let server = Server::saying(answer(status, headers, "")).await;
-        let again = NewJob { retry: Default::default(), ..job(Http::new("POST", server.url("/")), "{}") };
+        let again = NewJob { retry: RetryPolicy::default(), ..job(Http::new("POST", server.url("/")), "{}") };
         let id = calls.enqueue_job(again).await;
         let run = calls.end(id).await;
         assert_eq!(run.error_code, Some(ErrorCode::TargetError));
@@ -149,7 +150,7 @@ async fn d06_the_job_says_which_answers_are_good_and_which_pass() {
         (500, Outcome::Failed, true),
     ] {
         let server = Server::saying(answer(status, "", "")).await;
-        let id = calls.enqueue_job(NewJob { retry: Default::default(), ..job(http(server.url("/")), "{}") }).await;
+        let id = calls.enqueue_job(NewJob { retry: RetryPolicy::default(), ..job(http(server.url("/")), "{}") }).await;
         let run = calls.end(id).await;
         assert_eq!((run.outcome, run.is_final), (outcome, is_final), "{status}");
     }

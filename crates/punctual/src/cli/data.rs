@@ -1,0 +1,125 @@
+//! The data folder: where it is, who may see it, and which server has it.
+
+use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use super::Stop;
+
+/// The folder for everything that is written.
+#[derive(Debug, Clone)]
+pub(crate) struct DataFolder(PathBuf);
+
+/// What a server says about itself to those who come to the same folder.
+#[derive(Debug, Serialize)]
+struct ServeFile<'a> {
+    pid: u32,
+    version: &'a str,
+    database: &'a str,
+    /// Where its API is.
+    url: &'a str,
+    started_at: jiff::Timestamp,
+}
+
+impl DataFolder {
+    /// Opens the folder that was named, or the user's state folder, and makes it if it is not there. It is for its
+    /// owner alone: it will hold a token, and jobs may hold anything.
+    pub(crate) fn open(named: Option<&Path>) -> Result<Self, Stop> {
+        let path = match named {
+            Some(folder) => folder.to_owned(),
+            None => state_folder()?,
+        };
+        let mut builder = DirBuilder::new();
+        #[cfg(unix)]
+        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+        builder
+            .recursive(true)
+            .create(&path)
+            .map_err(|error| Stop::failure(format!("cannot make the folder {}: {error}", path.display())))?;
+        Ok(Self(path))
+    }
+
+    /// The address of the store in this folder.
+    pub(crate) fn database_url(&self) -> String {
+        format!("sqlite:{}", self.0.join("punctual.db").display())
+    }
+
+    /// Takes the folder for one server. A lock tells whether another one has it, because a file of a process that was
+    /// killed stays behind and a lock does not.
+    pub(crate) fn hold(&self) -> Result<Serving, Stop> {
+        let lock_path = self.0.join("serve.lock");
+        let lock = private(&lock_path, false).map_err(|error| failed(&lock_path, &error))?;
+        match lock.try_lock() {
+            Ok(()) => Ok(Serving { path: self.0.join("serve.json"), _lock: lock }),
+            Err(TryLockError::WouldBlock) => Err(Stop::failure(format!(
+                "another server runs on {}; stop it, or name another folder with --data DIR",
+                self.0.display()
+            ))),
+            Err(TryLockError::Error(error)) => Err(failed(&lock_path, &error)),
+        }
+    }
+
+    /// Tells those who come to the folder about the server that has it.
+    pub(crate) fn tell(&self, database: &str, url: &str) -> Result<(), Stop> {
+        let told = ServeFile {
+            pid: std::process::id(),
+            version: env!("CARGO_PKG_VERSION"),
+            database,
+            url,
+            started_at: jiff::Timestamp::now(),
+        };
+        self.write("serve.json", &serde_json::to_vec(&told).map_err(std::io::Error::from)?)
+    }
+
+    /// Keeps a secret for the folder's owner.
+    pub(crate) fn keep_secret(&self, name: &str, secret: &str) -> Result<(), Stop> {
+        self.write(name, format!("{secret}\n").as_bytes())
+    }
+
+    /// Written aside and put in place, so that nobody reads half of it.
+    fn write(&self, name: &str, bytes: &[u8]) -> Result<(), Stop> {
+        let (path, aside) = (self.0.join(name), self.0.join(format!("{name}.new")));
+        let written = private(&aside, true).and_then(|mut file| file.write_all(bytes));
+        written.and_then(|()| std::fs::rename(&aside, &path)).map_err(|error| failed(&path, &error))
+    }
+}
+
+fn failed(what: &Path, error: &std::io::Error) -> Stop {
+    Stop::failure(format!("cannot write {}: {error}", what.display()))
+}
+
+/// A folder that this process serves; given back when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Serving {
+    path: PathBuf,
+    _lock: File,
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        // Whoever finds it all the same finds the lock free.
+        let _gone_already = std::fs::remove_file(&self.path);
+    }
+}
+
+/// A file for its owner alone.
+fn private(path: &Path, empty: bool) -> std::io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.create(true).write(true).truncate(empty);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)
+}
+
+/// Where the user's state goes: systemd's folder, the XDG one, or the one below the home folder.
+fn state_folder() -> Result<PathBuf, Stop> {
+    let from = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    // systemd names several folders with colons between them; the first one is ours.
+    let systemd = from("STATE_DIRECTORY").and_then(|folders| std::env::split_paths(&folders).next());
+    systemd
+        .or_else(|| from("XDG_STATE_HOME").map(|folder| folder.join("punctual")))
+        .or_else(|| from("HOME").map(|home| home.join(".local/state/punctual")))
+        .ok_or_else(|| Stop::usage("there is no home folder; say where the data goes with --data DIR"))
+}

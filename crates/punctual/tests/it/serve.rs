@@ -1,0 +1,162 @@
+//! `punctual serve`: its data folder, what it says, and how it stops.
+
+use punctual_core::job::{JobState, NewJob};
+use punctual_core::run::ErrorCode;
+use punctual_core::target::Target;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixDatagram;
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::Duration;
+
+fn punctual(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_punctual"));
+    command.args(args).env_remove("PUNCTUAL_DATA").env_remove("PUNCTUAL_DATABASE");
+    command.env("PUNCTUAL_LISTEN", "127.0.0.1:0");
+    command
+}
+
+/// A server, killed when it is dropped, so that a failing test leaves nothing behind.
+struct Server {
+    child: Child,
+    said: BufReader<ChildStdout>,
+}
+
+impl Server {
+    fn start(command: &mut Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let said = BufReader::new(child.stdout.take().unwrap());
+        let mut server = Self { child, said };
+        assert!(server.line().starts_with("ready: "));
+        server
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.said.read_line(&mut line).unwrap();
+        line.trim_end().to_owned()
+    }
+
+    fn terminate(&self) {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ended_already = self.child.kill();
+        let _reaped_already = self.child.wait();
+    }
+}
+
+/// What the API answers, head and body.
+fn get(url: &str, path: &str, token: &str) -> String {
+    let address = url.strip_prefix("http://").unwrap();
+    let mut stream = std::net::TcpStream::connect(address).unwrap();
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {token}\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+#[test]
+fn c12_a_public_address_needs_a_word() {
+    let folder = tempfile::tempdir().unwrap();
+    let args = ["serve", "--listen", "0.0.0.0:0", "--data", folder.path().to_str().unwrap()];
+    let refused = punctual(&args).output().unwrap();
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("--allow-plain-http"));
+}
+
+fn mode(path: &Path) -> u32 {
+    std::fs::metadata(path).unwrap().permissions().mode() & 0o777
+}
+
+#[test]
+fn c08_a_server_owns_its_folder_tells_systemd_and_cleans_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = UnixDatagram::bind(folder.path().join("notify")).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    let heard = || {
+        let mut text = [0; 64];
+        let length = socket.recv(&mut text).unwrap();
+        String::from_utf8_lossy(&text[..length]).into_owned()
+    };
+    // As systemd says it, with a second folder that is not ours.
+    let state = folder.path().join("state");
+    let folders = format!("{}:/nowhere", state.display());
+    let mut command = punctual(&["serve", "--name", "here"]);
+    command.env("STATE_DIRECTORY", folders).env("NOTIFY_SOCKET", folder.path().join("notify"));
+    let mut server = Server::start(&mut command);
+    assert_eq!(heard(), "READY=1");
+    assert_eq!(mode(&state), 0o700);
+    let told = state.join("serve.json");
+    let told_text: serde_json::Value = serde_json::from_slice(&std::fs::read(&told).unwrap()).unwrap();
+    assert_eq!(told_text["pid"], server.child.id());
+    assert_eq!(told_text["database"], format!("sqlite:{}", state.join("punctual.db").display()));
+    assert_eq!(mode(&told), 0o600);
+    let token = state.join("admin.token");
+    assert_eq!(mode(&token), 0o600);
+    let token = std::fs::read_to_string(token).unwrap();
+    let answer = get(told_text["url"].as_str().unwrap(), "/api/v1/nodes", token.trim());
+    assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("\"name\":\"here\""), "{answer}");
+    assert!(get(told_text["url"].as_str().unwrap(), "/api/v1/nodes", "wrong").starts_with("HTTP/1.1 401"));
+
+    let second = punctual(&["serve", "--data", state.to_str().unwrap()]).output().unwrap();
+    assert_eq!(second.status.code(), Some(1));
+    let complaint = String::from_utf8_lossy(&second.stderr).into_owned();
+    assert!(complaint.contains("another server runs on") && complaint.contains("--data"), "{complaint}");
+    assert!(told.exists(), "the second one has changed nothing");
+
+    server.terminate();
+    assert_eq!(heard(), "STOPPING=1");
+    assert_eq!((server.line(), server.line()), ("stopping".to_owned(), "stopped".to_owned()));
+    assert_eq!(server.child.wait().unwrap().code(), Some(0));
+    assert!(!told.exists());
+    // And one that was killed leaves nothing that is in the way of the next.
+    let mut killed = Server::start(&mut punctual(&["serve", "--data", state.to_str().unwrap()]));
+    killed.child.kill().unwrap();
+    killed.child.wait().unwrap();
+    assert!(told.exists());
+    drop(Server::start(&mut punctual(&["serve", "--data", state.to_str().unwrap()])));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c08_a_server_says_what_it_waits_for_and_a_second_signal_means_now() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().to_str().unwrap();
+    let mut server = Server::start(&mut punctual(&["serve", "--data", data, "--grace", "1h"]));
+    let store = punctual::open(&format!("sqlite:{data}/punctual.db")).await.unwrap();
+    let job = store.enqueue_jobs(vec![NewJob::new(Target::command(["sleep", "3600"]))]).await.unwrap()[0];
+    while store.job(job).await.unwrap().unwrap().state() != JobState::Running {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    server.terminate();
+    assert_eq!(server.line(), "stopping: waiting for 1 running job (a second signal stops it now)");
+    server.terminate();
+    assert_eq!(server.line(), "stopped");
+    assert_eq!(server.child.wait().unwrap().code(), Some(0));
+    let run = store.run(job).await.unwrap().unwrap();
+    assert_eq!((run.error_code, run.is_final), (Some(ErrorCode::Interrupted), false));
+}
+
+#[test]
+fn c13_how_long_history_is_kept_is_said_in_words_that_are_checked() {
+    for (args, complaint) in [
+        (["worker", "--keep-runs", "soon"], "forever or none"),
+        (["serve", "--keep-failed", "1y"], "keep-failed"),
+        (["worker", "--keep-last", "many"], "keep-last"),
+    ] {
+        let refused = punctual(&args).output().unwrap();
+        assert_eq!(refused.status.code(), Some(2), "{args:?}");
+        let words = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(words.contains(complaint), "{words}");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().to_str().unwrap();
+    let args = ["worker", "--data", data, "--keep-runs", "forever", "--keep-failed", "none", "--keep-last", "0"];
+    drop(Server::start(&mut punctual(&args)));
+}

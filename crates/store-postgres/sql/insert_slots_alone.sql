@@ -1,0 +1,10 @@
+-- Writes decisions that were made from memory, except where the slot has one already. The plans are not looked at,
+-- because they may be what is broken; the primary key of the ledger alone keeps a slot from firing twice.
+INSERT INTO punctual_internal.slots (schedule_id, slot_at, through, count, decision, reason, job_id, decided_at, node_id,
+                                     late_ms, schedule_version)
+SELECT w.schedule_id, w.slot_at, w.through, w.count, w.decision, w.reason, w.job_id, $1, $2, w.late_ms, w.version
+FROM unnest($3::uuid[], $4::timestamptz[], $5::timestamptz[], $6::bigint[], $7::text[], $8::text[], $9::uuid[],
+            $10::bigint[], $11::bigint[])
+  AS w (schedule_id, slot_at, through, count, decision, reason, job_id, late_ms, version)
+ON CONFLICT (schedule_id, slot_at) DO NOTHING
+RETURNING schedule_id, slot_at

@@ -1,0 +1,9 @@
+-- Where a schedule that is fired from memory stands; several processes fire it, so that nothing ever goes back.
+UPDATE punctual_internal.schedule_state SET
+  next_slot_at = greatest(next_slot_at, $2),
+  last_slot_at = greatest(last_slot_at, $3),
+  fired_through = greatest(fired_through, $4),
+  last_job_id = coalesce($5, last_job_id),
+  last_enqueued_at = coalesce($6, last_enqueued_at),
+  exhausted_at = $7
+WHERE schedule_id = $1 AND fired_from = 'memory'

@@ -1,0 +1,172 @@
+//! The parts of the store port that a node uses seldom or never: records of runs, and what only the server asks for.
+
+use super::{ProxyStore, Said, answer};
+use async_trait::async_trait;
+use jiff::{SignedDuration, Timestamp};
+use punctual_core::access::{
+    Access, AuditRow, Change, Forgotten, NewGrant, NewToken, SecretHash, Session, StoredAnswer, Token,
+};
+use punctual_core::chain::Chains;
+use punctual_core::checks::{Checks, Finding};
+use punctual_core::grant::Grant;
+use punctual_core::id::{AuditId, GrantId, JobId, NodeId, NoticeId, ReservationId, ScheduleId, TokenId};
+use punctual_core::job::{Artifact, JobView};
+use punctual_core::json::Json;
+use punctual_core::offers::{Offers, OffersSettled};
+use punctual_core::readings::{Ended, JobFilter, NodeRow, Page, QueueRow, Readings, ScheduleFilter, Stats};
+use punctual_core::records::{LogChunk, LogLine, Progress, RunRecords};
+use punctual_core::schedule::{Schedule, ScheduleDefinition};
+use punctual_core::store::{Changes, Lease, Reservation, Store, StoreError, StoreResult, Template};
+use punctual_core::upkeep::{Declarations, Declared, FiredFromMemory, Notice, Plans, Upkeep};
+use std::sync::Arc;
+
+#[async_trait]
+impl Checks for ProxyStore {
+    async fn run_checks(&self, limit: usize) -> StoreResult<Vec<Finding>> {
+        self.ask("run_checks", move |store| async move { store.run_checks(limit).await }).await
+    }
+}
+
+#[async_trait]
+impl Chains for ProxyStore {
+    async fn chain_end(&self, id: JobId) -> StoreResult<Option<JobView>> {
+        self.ask("chain_end", move |store| async move { store.chain_end(id).await }).await
+    }
+
+    fn ends(&self) -> Box<dyn Changes> {
+        self.changes()
+    }
+}
+
+#[async_trait]
+impl Offers for ProxyStore {
+    async fn settle_offers(&self, limit: usize) -> StoreResult<OffersSettled> {
+        let settle = move |store: Arc<dyn Store>, tell| -> super::Doing {
+            Box::pin(async move {
+                let result = store.settle_offers(limit).await;
+                (Said::Offers(result.clone()), answer(tell, result))
+            })
+        };
+        self.send("settle_offers", settle).await
+    }
+}
+
+#[async_trait]
+impl RunRecords for ProxyStore {
+    async fn append_log_if_leased(&self, lease: Lease, chunks: Vec<LogChunk>) -> StoreResult<Vec<bool>> {
+        let append = move |store: Arc<dyn Store>| async move { store.append_log_if_leased(lease, chunks).await };
+        self.ask("append_log_if_leased", append).await
+    }
+
+    async fn run_log(&self, job: JobId, after: u64, limit: usize) -> StoreResult<Vec<LogLine>> {
+        self.ask("run_log", move |store| async move { store.run_log(job, after, limit).await }).await
+    }
+
+    async fn run_progress(&self, job: JobId) -> StoreResult<Option<(Timestamp, Progress)>> {
+        self.ask("run_progress", move |store| async move { store.run_progress(job).await }).await
+    }
+
+    async fn keep_artifact_if_leased(
+        &self, lease: Lease, job: JobId, name: &str, contents: Vec<u8>,
+    ) -> StoreResult<Artifact> {
+        let name = name.to_owned();
+        let keep = move |store: Arc<dyn Store>| async move {
+            store.keep_artifact_if_leased(lease, job, &name, contents).await
+        };
+        self.ask("keep_artifact_if_leased", keep).await
+    }
+
+    async fn artifact_contents(&self, job: JobId, number: u64) -> StoreResult<Option<Vec<u8>>> {
+        self.ask("artifact_contents", move |store| async move { store.artifact_contents(job, number).await }).await
+    }
+
+    async fn remember_step_if_leased(&self, lease: Lease, job: JobId, step: &str, value: Json) -> StoreResult<Json> {
+        let step = step.to_owned();
+        let remember =
+            move |store: Arc<dyn Store>| async move { store.remember_step_if_leased(lease, job, &step, value).await };
+        self.ask("remember_step_if_leased", remember).await
+    }
+
+    async fn remembered_step(&self, root_job: JobId, step: &str) -> StoreResult<Option<Json>> {
+        let step = step.to_owned();
+        self.ask("remembered_step", move |store| async move { store.remembered_step(root_job, &step).await }).await
+    }
+}
+
+/// Verbs that only the server asks for, or nodes in ways that are not simulated. No node does, so there is nothing to simulate; one that did would hear of it.
+macro_rules! not_for_nodes {
+    ($port:ident { $($others:item)* } $(async fn $verb:ident(&self $(, $arg:ident: $type:ty)*) -> $answer:ty;)+) => {
+        #[async_trait]
+        impl $port for ProxyStore {
+            $($others)*
+            $( async fn $verb(&self $(, $arg: $type)*) -> StoreResult<$answer> {
+                $( let _unasked = $arg; )*
+                Err(StoreError::Internal(concat!("no node asks for ", stringify!($verb)).to_owned()))
+            } )+
+        }
+    };
+}
+
+not_for_nodes! {
+    Upkeep {
+        fn plan_changes(&self) -> Box<dyn Changes> {
+            self.changes()
+        }
+
+        async fn declare_schedules(&self, declarations: Declarations) -> StoreResult<Declared> {
+            self.ask("declare_schedules", move |store| async move { store.declare_schedules(declarations).await }).await
+        }
+
+        async fn schedules_to_remember(
+            &self, within: SignedDuration, limit: usize, declared: &[ScheduleId],
+        ) -> StoreResult<Vec<Schedule>> {
+            let declared = declared.to_vec();
+            let remember =
+                move |store: Arc<dyn Store>| async move { store.schedules_to_remember(within, limit, &declared).await };
+            self.ask("schedules_to_remember", remember).await
+        }
+    }
+    async fn fire_remembered(&self, node: Option<NodeId>, schedules: Vec<Schedule>, plans: Plans) -> FiredFromMemory;
+    async fn take_notices_if_leased(&self, lease: Lease, limit: usize) -> Vec<Notice>;
+    async fn close_notices_if_taken(&self, lease: Lease, notices: Vec<NoticeId>) -> Vec<NoticeId>;
+}
+
+not_for_nodes! {
+    Readings {}
+    async fn jobs_by(&self, filter: &JobFilter, before: Option<JobId>, limit: usize) -> Page<JobView, JobId>;
+    async fn jobs_after(&self, after: JobId, limit: usize) -> Vec<JobView>;
+    async fn ended_after(&self, after: Ended, limit: usize) -> Vec<JobView>;
+    async fn schedules_by(&self, filter: &ScheduleFilter, after: Option<&str>, limit: usize) -> Page<Schedule, String>;
+    async fn next_schedules(&self, owner: Option<&str>, limit: usize) -> Vec<Schedule>;
+    async fn queues(&self, after: Option<&str>, limit: usize) -> Vec<QueueRow>;
+    async fn queue(&self, name: &str) -> Option<QueueRow>;
+    async fn reservation_by_id(&self, id: ReservationId) -> Option<Reservation>;
+    async fn nodes(&self, alive: bool, before: Option<NodeId>, limit: usize) -> Vec<NodeRow>;
+    async fn templates(&self, after: Option<&str>, limit: usize) -> Vec<Template>;
+    async fn stats(&self, ended_since: Timestamp) -> Stats;
+}
+
+not_for_nodes! {
+    Access {
+        fn recorded(&self, change: Change) -> Arc<dyn Store> {
+            let _unasked = change;
+            Arc::new(Self { letters: Arc::clone(&self.letters), bell: Arc::clone(&self.bell) })
+        }
+    }
+    async fn create_token(&self, token: NewToken) -> Token;
+    async fn create_token_if_none(&self, token: NewToken) -> Option<Token>;
+    async fn token_by_prefix(&self, prefix: &str) -> Option<Token>;
+    async fn tokens(&self, before: Option<TokenId>, limit: usize) -> Vec<Token>;
+    async fn revoke_token(&self, id: TokenId) -> Token;
+    async fn touch_token(&self, id: TokenId) -> ();
+    async fn create_session(&self, hash: SecretHash, token: TokenId, expires_at: Timestamp) -> ();
+    async fn session(&self, hash: SecretHash) -> Option<Session>;
+    async fn end_session(&self, hash: SecretHash) -> ();
+    async fn answer_under(&self, owner: &str, key: &str) -> Option<StoredAnswer>;
+    async fn audit_log(&self, subject: Option<&str>, before: Option<AuditId>, limit: usize) -> Vec<AuditRow>;
+    async fn audit_after(&self, after: AuditId, limit: usize) -> Vec<AuditRow>;
+    async fn forget_access(&self, keys_before: Timestamp, limit: usize) -> Forgotten;
+    async fn create_schedule_with_grant(&self, definition: ScheduleDefinition, grant: NewGrant) -> (Schedule, Grant);
+    async fn grant(&self, id: GrantId) -> Option<Grant>;
+    async fn retry_job_if_ended(&self, id: JobId, by: Option<String>) -> JobId;
+}
