@@ -18,8 +18,6 @@ struct ServeFile<'a> {
     pid: u32,
     version: &'a str,
     database: &'a str,
-    /// Where its API is.
-    url: &'a str,
     started_at: jiff::Timestamp,
 }
 
@@ -48,46 +46,37 @@ impl DataFolder {
 
     /// Takes the folder for one server. A lock tells whether another one has it, because a file of a process that was
     /// killed stays behind and a lock does not.
-    pub(crate) fn hold(&self) -> Result<Serving, Stop> {
-        let lock_path = self.0.join("serve.lock");
+    pub(crate) fn serve(&self, database: &str) -> Result<Serving, Stop> {
+        let failed =
+            |what: &Path, error: &std::io::Error| Stop::failure(format!("cannot write {}: {error}", what.display()));
+        let (lock_path, path) = (self.0.join("serve.lock"), self.0.join("serve.json"));
         let lock = private(&lock_path, false).map_err(|error| failed(&lock_path, &error))?;
         match lock.try_lock() {
-            Ok(()) => Ok(Serving { path: self.0.join("serve.json"), _lock: lock }),
-            Err(TryLockError::WouldBlock) => Err(Stop::failure(format!(
-                "another server runs on {}; stop it, or name another folder with --data DIR",
-                self.0.display()
-            ))),
-            Err(TryLockError::Error(error)) => Err(failed(&lock_path, &error)),
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                return Err(Stop::failure(format!(
+                    "another server runs on {}; stop it, or name another folder with --data DIR",
+                    self.0.display()
+                )));
+            }
+            Err(TryLockError::Error(error)) => return Err(failed(&lock_path, &error)),
         }
-    }
-
-    /// Tells those who come to the folder about the server that has it.
-    pub(crate) fn tell(&self, database: &str, url: &str) -> Result<(), Stop> {
         let told = ServeFile {
             pid: std::process::id(),
             version: env!("CARGO_PKG_VERSION"),
             database,
-            url,
             started_at: jiff::Timestamp::now(),
         };
-        self.write("serve.json", &serde_json::to_vec(&told).map_err(std::io::Error::from)?)
+        // Written aside and put in place, so that nobody reads half of it.
+        let aside = self.0.join("serve.json.new");
+        let text = serde_json::to_vec(&told).map_err(std::io::Error::from);
+        let written = text.and_then(|text| {
+            private(&aside, true)?.write_all(&text)?;
+            std::fs::rename(&aside, &path)
+        });
+        written.map_err(|error| failed(&path, &error))?;
+        Ok(Serving { path, _lock: lock })
     }
-
-    /// Keeps a secret for the folder's owner.
-    pub(crate) fn keep_secret(&self, name: &str, secret: &str) -> Result<(), Stop> {
-        self.write(name, format!("{secret}\n").as_bytes())
-    }
-
-    /// Written aside and put in place, so that nobody reads half of it.
-    fn write(&self, name: &str, bytes: &[u8]) -> Result<(), Stop> {
-        let (path, aside) = (self.0.join(name), self.0.join(format!("{name}.new")));
-        let written = private(&aside, true).and_then(|mut file| file.write_all(bytes));
-        written.and_then(|()| std::fs::rename(&aside, &path)).map_err(|error| failed(&path, &error))
-    }
-}
-
-fn failed(what: &Path, error: &std::io::Error) -> Stop {
-    Stop::failure(format!("cannot write {}: {error}", what.display()))
 }
 
 /// A folder that this process serves; given back when it is dropped.

@@ -17,7 +17,6 @@ use punctual_engine::work::Executors;
 
 use super::calls::CallArgs;
 use super::data::DataFolder;
-use super::serve::Api;
 use super::signals::Signals;
 use super::{Output, Stop};
 
@@ -91,7 +90,7 @@ impl WorkerArgs {
             Some(url) => url.clone(),
             None => DataFolder::open(self.data())?.database_url(),
         };
-        self.run_on(&url, None, out)
+        self.run_on(&url, out)
     }
 
     /// The folder that was named.
@@ -104,13 +103,13 @@ impl WorkerArgs {
         self.database.as_deref()
     }
 
-    /// Works on a store until it is told to stop, with the API beside it if there is to be one.
-    pub(crate) fn run_on(self, url: &str, api: Option<Api>, out: &mut Output) -> Result<(), Stop> {
+    /// Works on a store until it is told to stop.
+    pub(crate) fn run_on(self, url: &str, out: &mut Output) -> Result<(), Stop> {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-        runtime.block_on(self.work(url, api, out))
+        runtime.block_on(self.work(url, out))
     }
 
-    async fn work(self, url: &str, api: Option<Api>, out: &mut Output) -> Result<(), Stop> {
+    async fn work(self, url: &str, out: &mut Output) -> Result<(), Stop> {
         log_to_stderr();
         let (options, calls) = (self.options()?, self.calls.options()?);
         let store = punctual::open(url).await?;
@@ -119,24 +118,13 @@ impl WorkerArgs {
         let commands = CommandOptions { silence: options.lease * 2 / 3, ..CommandOptions::default() };
         let executors = Executors::default().with("command", Arc::new(CommandExecutor::new(commands)));
         let executors = calls.executors(executors).map_err(|refused| Stop::usage(refused.to_string()))?;
-        let (name, mut shown) = (options.name.clone(), without_password(url));
-        let api = match api {
-            None => None,
-            Some(api) => {
-                shown = format!("{shown}, API at {}", api.url());
-                Some(api.start(Arc::clone(&store)).await?)
-            }
-        };
+        let (name, shown) = (options.name.clone(), without_password(url));
         // Lines are said from inside the node's loop; what cannot be said does not stop the work.
         let say = |event: NodeEvent| {
             let _closed = tell(out, &event, &name, &shown);
         };
-        let worked = node::run_until(store, executors, options, signals, say).await;
-        // Last, so that what the node does while it stops can be watched.
-        if let Some(api) = api {
-            api.stop().await;
-        }
-        Ok(worked?)
+        node::run_until(store, executors, options, signals, say).await?;
+        Ok(())
     }
 
     fn options(&self) -> Result<NodeOptions, Stop> {
