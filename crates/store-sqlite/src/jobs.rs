@@ -189,10 +189,10 @@ impl Tx<'_> {
 
     /// Closes a job that cannot have been closed before.
     pub(crate) fn close(&mut self, run: &Closing<'_>) -> StoreResult<()> {
-        match self.close_once(run)? {
-            true => Ok(()),
-            false => Err(StoreError::Internal(format!("the job {} waits although its run has ended", run.job_id))),
+        if self.close_once(run)? {
+            return Ok(());
         }
+        Err(StoreError::Internal(format!("the job {} waits although its run has ended", run.job_id)))
     }
 
     /// Writes the one run of a job and takes it off its schedule's list of live jobs; false when it has one already,

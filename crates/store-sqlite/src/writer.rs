@@ -111,7 +111,9 @@ fn serve(connection: &Connection, receiver: &Receiver<Box<dyn Work>>, log: &mut 
             Err(RecvTimeoutError::Disconnected) => return,
         }
         if others.have_written(connection) {
-            lines.iter().for_each(|line| line.send_replace(()));
+            for line in lines {
+                line.send_replace(());
+            }
         }
     }
 }
