@@ -238,7 +238,7 @@ fn report_fallback(fallback: Fallback) {
         ),
         Fallback::Ended => tracing::warn!("the schedules are back; the store fires them again"),
         Fallback::GaveUp => {
-            tracing::error!("the schedules have been out of reach for too long; nothing is fired from memory any more")
+            tracing::error!("the schedules have been out of reach for too long; nothing is fired from memory any more");
         }
     }
 }

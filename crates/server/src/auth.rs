@@ -109,12 +109,9 @@ pub(crate) async fn authenticate(State(state): State<AppState>, mut request: Req
 }
 
 async fn admit(state: &AppState, headers: &HeaderMap, method: &Method, from: Option<IpAddr>) -> Answered<Caller> {
-    let caller = match identify(state, headers).await? {
-        Some(caller) => caller,
-        None => {
-            from.map_or(Ok(()), |from| state.shared.limits.stranger(from))?;
-            return Err(not_authenticated());
-        }
+    let caller = if let Some(caller) = identify(state, headers).await? { caller } else {
+        from.map_or(Ok(()), |from| state.shared.limits.stranger(from))?;
+        return Err(not_authenticated());
     };
     state.shared.limits.token(caller.token_id.0)?;
     if matches!(*method, Method::GET | Method::HEAD) {

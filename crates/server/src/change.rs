@@ -203,7 +203,7 @@ impl Made {
     }
 }
 
-/// How a version is written in ETag and If-Match.
+/// How a version is written in `ETag` and If-Match.
 pub(crate) fn etag(version: i64) -> String {
     format!("\"{version}\"")
 }

@@ -158,7 +158,7 @@ async fn follow(hub: Weak<Inner>, began: Timestamp) {
         }
         drop(hub);
         tokio::time::sleep(LOOK_AFTER).await;
-        let _woken = tokio::time::timeout(LOOK_AGAIN - LOOK_AFTER, changes.next()).await;
+        let _woken = tokio::time::timeout(LOOK_AGAIN.checked_sub(LOOK_AFTER).unwrap(), changes.next()).await;
     }
 }
 

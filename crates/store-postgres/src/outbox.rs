@@ -50,7 +50,7 @@ impl Tx<'_> {
     }
 }
 
-pub(crate) fn notice_params<'a>(notices: &'a [Notice], now: SystemTime) -> Params<'a> {
+pub(crate) fn notice_params(notices: &[Notice], now: SystemTime) -> Params<'_> {
     let news = || notices.iter().map(|notice| &notice.news);
     params![
         now,

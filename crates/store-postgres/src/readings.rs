@@ -115,7 +115,7 @@ fn statements(source: JobSource) -> (&'static str, &'static str) {
 }
 
 /// Where a scan begins, how many it looks at, how many it passes over, and what leads to it.
-fn scan_params<'a>(filter: &'a JobFilter, before: JobId, look_at: usize, pass_over: usize) -> Params<'a> {
+fn scan_params(filter: &JobFilter, before: JobId, look_at: usize, pass_over: usize) -> Params<'_> {
     let params = params![before.0, whole(pass_over), whole(look_at)];
     match filter.source() {
         JobSource::Schedule => params.with(filter.schedule_id.map(|id| id.0)),

@@ -21,16 +21,16 @@ pub(crate) struct CallArgs {
     /// Let HTTP jobs call this port of public addresses [default: 80, 443, 8080 and 8443]
     #[arg(long = "http-port", value_name = "PORT")]
     http_ports: Vec<u16>,
-    /// A database for SQL jobs: postgres://…, sqlite:PATH, or where its address is kept, env:VARIABLE or file:/PATH
+    /// A database for SQL jobs: postgres://…, sqlite:PATH, or where its address is kept, env:VARIABLE or <file:/PATH>
     #[arg(long = "sql-connection", value_name = "NAME=URL", value_parser = pair)]
     sql_connections: Vec<(String, String)>,
-    /// A function that SQL jobs may call, such as main=jobs.clean_up or main=jobs.*
+    /// A function that SQL jobs may call, such as `main=jobs.clean_up` or main=jobs.*
     #[arg(long, value_name = "NAME=SCHEMA.FUNCTION", value_parser = pair)]
     sql_allow: Vec<(String, String)>,
     /// The folder of statement files that SQL jobs may run on an SQLite database
     #[arg(long, value_name = "NAME=DIR", value_parser = pair)]
     sql_statements: Vec<(String, String)>,
-    /// Hand out this secret to jobs, such as env:SHOP_* or file:/run/secrets/*; without it, all but Punctual's own
+    /// Hand out this secret to jobs, such as env:SHOP_* or <file:/run/secrets>/*; without it, all but Punctual's own
     #[arg(long, value_name = "PATTERN")]
     secret_allow: Vec<String>,
 }

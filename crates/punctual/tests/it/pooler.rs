@@ -13,7 +13,7 @@ async fn c07_twenty_workers_share_two_connections_of_a_pooler() {
     let producer = world.produce();
     let ear = Ear::new();
     let setup = Setup { lease: "30s", heartbeat: "1s", concurrency: 2, log: "warn", env: Vec::new() };
-    let mut workers: Vec<_> = (0..20).map(|_| Worker::start_as(&url, &setup, &ear)).collect();
+    let mut workers: Vec<_> = (0..20).map(|_| Worker::start_as(url, &setup, &ear)).collect();
     let busy = "SELECT count(DISTINCT node_id) FROM {runs}";
     world.until(busy, |nodes| nodes == 20).await;
     // Only the pooler's own and this test's.

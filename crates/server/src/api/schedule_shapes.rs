@@ -333,7 +333,7 @@ pub(crate) struct ScheduleBody {
     owner: Option<String>,
     #[schema(value_type = SourceWord)]
     source: Source,
-    /// Rises with every edit; also the ETag.
+    /// Rises with every edit; also the `ETag`.
     version: i64,
     created_at: Timestamp,
     updated_at: Timestamp,

@@ -190,7 +190,7 @@ pub(crate) async fn get(State(state): State<AppState>, caller: Caller, Named(key
     Ok(shown(&visible(&state, &caller, &key).await?))
 }
 
-/// A schedule with its ETag.
+/// A schedule with its `ETag`.
 pub(crate) fn shown(schedule: &Schedule) -> Response {
     ([(header::ETAG, etag(schedule.version))], Json(ScheduleBody::from(schedule))).into_response()
 }

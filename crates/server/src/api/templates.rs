@@ -74,7 +74,7 @@ pub(crate) async fn create(ask: Ask, sent: Sent<NewTemplate>) -> Answered<Made> 
     let made = ask.create(sent.fingerprint, Action::new("template.create"), tell, |store| async move {
         store.create_template(name, job).await
     });
-    Ok(made.await?)
+    made.await
 }
 
 /// List templates, in order of name.

@@ -95,7 +95,7 @@ fn failed_with(end: &FinishedRun, code: ErrorCode, says: &str) {
 
 #[tokio::test]
 async fn b02_a_function_gets_the_input_and_answers_by_the_contract() {
-    let echo = r#"jsonb_build_object('success', true, 'message', 'hi', 'details', $1)"#;
+    let echo = r"jsonb_build_object('success', true, 'message', 'hi', 'details', $1)";
     let scripts = [
         answering("echo(jsonb)", echo),
         answering("nothing()", GOOD),
@@ -258,7 +258,7 @@ async fn b12_a_name_without_a_schema_is_found_along_the_search_path() {
     let script = [
         "CREATE SCHEMA other;".to_owned(),
         answering("first()", GOOD),
-        format!("CREATE FUNCTION other.first() RETURNS jsonb LANGUAGE sql AS $$ SELECT NULL::jsonb $$;"),
+        "CREATE FUNCTION other.first() RETURNS jsonb LANGUAGE sql AS $$ SELECT NULL::jsonb $$;".to_string(),
         database_path.to_owned(),
     ];
     let functions = Functions::new(&script.concat()).await;

@@ -104,7 +104,7 @@ pub fn told(drive: &Drive, verb: &str, said: &Said, history: &mut History) -> (S
         }
         Said::Leave(_, result) => (outcome(result), false),
         Said::Beat(_, result) => {
-            (result.as_ref().map_or_else(|e| e.to_string(), |b| b.counter.to_string()), result.is_ok())
+            (result.as_ref().map_or_else(ToString::to_string, |b| b.counter.to_string()), result.is_ok())
         }
         Said::NextDue(Ok(due)) => (format!("{due:?}"), true),
         Said::Other | Said::Offers(Ok(_)) => (String::new(), true),

@@ -78,9 +78,7 @@ pub fn assert_seeds_hold(harness: &dyn Harness, seeds: std::ops::Range<u64>, day
     let many = seeds.end - seeds.start;
     for seed in seeds {
         let verdict = simulate(harness, seed, days);
-        if verdict.violation.is_some() {
-            panic!("{}", shorten::tell(harness, &Scenario::of(seed, days), days));
-        }
+        assert!(verdict.violation.is_none(), "{}", shorten::tell(harness, &Scenario::of(seed, days), days));
         println!("seed {seed}, {days} days: hash {:016x}, {} verbs", verdict.hash, verdict.counts["verbs"]);
         for (what, times) in verdict.counts {
             *sum.entry(what).or_default() += times;

@@ -141,16 +141,13 @@ impl<'a> Sim<'a> {
                 self.run_node(node, next)?;
                 continue;
             }
-            match self.agenda.first_entry().filter(|entry| entry.key().0 <= until) {
-                Some(entry) => {
-                    let ((at, _), event) = entry.remove_entry();
-                    self.set_time(at);
-                    self.happen(event)?;
-                }
-                None => {
-                    self.set_time(until);
-                    return Ok(());
-                }
+            if let Some(entry) = self.agenda.first_entry().filter(|entry| entry.key().0 <= until) {
+                let ((at, _), event) = entry.remove_entry();
+                self.set_time(at);
+                self.happen(event)?;
+            } else {
+                self.set_time(until);
+                return Ok(());
             }
         }
     }

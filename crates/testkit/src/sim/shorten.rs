@@ -68,7 +68,7 @@ impl Failing<'_> {
             if until < self.scenario.until {
                 let mut steps = self.scenario.steps.clone();
                 steps.retain(|(at, _)| *at < until);
-                self.try_instead(Scenario { until, steps, ..self.scenario.clone() });
+                self.try_instead(Scenario { steps, until, ..self.scenario.clone() });
             }
         }
     }
