@@ -137,7 +137,7 @@ pub async fn run_until(
     shutdown: impl Future<Output = ()>,
 ) {
     let mut shutdown = pin!(shutdown);
-    let mut changes = store.plan_changes();
+    let mut plans = store.plan_changes();
     let mut memory = Memory::new(options.memory.clone(), options.declared.clone());
     let (mut setback, mut changed) = (false, true);
     loop {
@@ -163,7 +163,7 @@ pub async fn run_until(
             // What is being written when the shutdown comes is finished first: a pass is never cut.
             biased;
             () = &mut shutdown => return,
-            () = changes.next(), if !setback => {
+            () = plans.next(), if !setback => {
                 changed = true;
                 continue;
             }

@@ -405,7 +405,7 @@ async fn watch_others(store: Arc<dyn Store>, options: NodeOptions, uptime: Uptim
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        if let Err(error) = recover_once(&*store, &mut observer, uptime.now()).await {
+        if let Err(error) = recover_once(&*store, &mut observer, uptime).await {
             tracing::warn!("failed to look for lost nodes: {error}");
         }
     }

@@ -109,7 +109,7 @@ pub(crate) async fn authenticate(State(state): State<AppState>, mut request: Req
 }
 
 async fn admit(state: &AppState, headers: &HeaderMap, method: &Method, from: Option<IpAddr>) -> Answered<Caller> {
-    let caller = if let Some(caller) = identify(state, headers).await? { caller } else {
+    let Some(caller) = identify(state, headers).await? else {
         from.map_or(Ok(()), |from| state.shared.limits.stranger(from))?;
         return Err(not_authenticated());
     };
@@ -241,7 +241,7 @@ pub(crate) async fn log_in(
         from.map_or(Ok(()), |from| state.shared.limits.stranger(from))?;
         return Err(not_authenticated());
     };
-    let secret = Secret::new_session().map_err(|error| Problem::from(no_chance(&error)))?;
+    let secret = Secret::new_session().map_err(|error| Problem::from(no_chance(error)))?;
     let lasts = state.shared.settings.session_for;
     let until = state.store.now().await?.saturating_add(lasts).unwrap_or(Timestamp::MAX);
     state.store.create_session(secret.hash(), token.id, until).await?;
@@ -271,13 +271,13 @@ fn set_cookie(state: &AppState, secret: &str, secs: i64) -> Answered<HeaderValue
     HeaderValue::from_str(&text).map_err(|_| StoreError::Internal("a cookie could not be written".into()).into())
 }
 
-pub(crate) fn no_chance(error: &getrandom::Error) -> StoreError {
+pub(crate) fn no_chance(error: getrandom::Error) -> StoreError {
     StoreError::Internal(format!("the system gives no random bytes: {error}"))
 }
 
 /// Makes the first token of a store, an admin's, and tells its secret; `None` when there are tokens already.
 pub async fn first_admin_token(store: &dyn Store) -> StoreResult<Option<Secret>> {
-    let secret = Secret::new_token().map_err(|error| no_chance(&error))?;
+    let secret = Secret::new_token().map_err(no_chance)?;
     let token = NewToken {
         prefix: secret.prefix().unwrap_or_default().to_owned(),
         hash: secret.hash(),

@@ -103,7 +103,7 @@ impl Ask {
         T: 'static,
         V: Future<Output = StoreResult<T>>,
     {
-        Ok(verb(self.state.store.recorded(self.noted(action, None, tell))).await?)
+        Ok(verb(self.state.store.recorded(self.noted(&action, None, tell))).await?)
     }
 
     /// Whether the request carries an idempotency key.
@@ -127,7 +127,7 @@ impl Ask {
         let store = if once.is_none() && action.name.is_none() {
             Arc::clone(&self.state.store)
         } else {
-            self.state.store.recorded(self.noted(action, once, tell.clone()))
+            self.state.store.recorded(self.noted(&action, once, tell.clone()))
         };
         match verb(store).await {
             Ok(done) => Ok(Made { status: 201, body: tell(&done).body, repeated: false, under: "", etag: None }),
@@ -152,7 +152,7 @@ impl Ask {
     }
 
     fn noted<T: 'static>(
-        &self, action: Action, once: Option<OnceKey>, tell: impl Fn(&T) -> Told + Send + Sync + 'static,
+        &self, action: &Action, once: Option<OnceKey>, tell: impl Fn(&T) -> Told + Send + Sync + 'static,
     ) -> Change {
         Change {
             actor: self.caller.owner.clone(),

@@ -158,7 +158,7 @@ async fn follow(hub: Weak<Inner>, began: Timestamp) {
         }
         drop(hub);
         tokio::time::sleep(LOOK_AFTER).await;
-        let _woken = tokio::time::timeout(LOOK_AGAIN.checked_sub(LOOK_AFTER).unwrap(), changes.next()).await;
+        let _woken = tokio::time::timeout(LOOK_AGAIN.saturating_sub(LOOK_AFTER), changes.next()).await;
     }
 }
 
@@ -317,9 +317,10 @@ impl Reader {
             return Some(sse::Event::default().event(opening).data("{}"));
         }
         loop {
-            let event = match self.missed.pop_front() {
-                Some(event) => event,
-                None => tokio::select! {
+            let event = if let Some(event) = self.missed.pop_front() {
+                event
+            } else {
+                tokio::select! {
                     biased;
                     _ = self.draining.wait_for(|draining| *draining) => return None,
                     event = self.receiver.recv() => match event {
@@ -328,7 +329,7 @@ impl Reader {
                         // He read too slowly, and what he missed is gone.
                         Err(RecvError::Lagged(_)) => return Some(sse::Event::default().event(RESET).data("{}")),
                     },
-                },
+                }
             };
             if self.hears(&event) {
                 let id = format!("{}-{}", self.epoch, event.number);

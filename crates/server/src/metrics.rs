@@ -128,9 +128,9 @@ async fn ready(State(state): State<AppState>) -> Answered<&'static str> {
 async fn metrics(State(state): State<AppState>, headers: HeaderMap) -> Answered<Response> {
     check_metrics_token(&state, &headers).await?;
     let since = state.store.now().await?.saturating_sub(SignedDuration::from_mins(1)).unwrap_or(Timestamp::MIN);
-    let stats = state.store.stats(since).await?;
+    let counts = state.store.stats(since).await?;
     let queues = state.store.queues(None, 500).await?;
-    let text = state.shared.metrics.render(&stats, &queues, state.shared.hub.streams());
+    let text = state.shared.metrics.render(&counts, &queues, state.shared.hub.streams());
     let text = text.map_err(|_| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "no figures"))?;
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     Ok(([(header::CONTENT_TYPE, kind)], text).into_response())

@@ -22,7 +22,7 @@ impl std::fmt::Debug for Secret {
 impl Secret {
     /// A new API token: `punctual_<prefix>_<256 random bits>`.
     pub fn new_token() -> Result<Self, getrandom::Error> {
-        let prefix: String = random::<6>()?.iter().map(|byte| format!("{byte:02x}")).collect();
+        let prefix = format!("{:012x}", u64::from_be_bytes(random::<8>()?) >> 16);
         Ok(Self(format!("{TOKEN_MARK}{prefix}_{}", URL_SAFE_NO_PAD.encode(random::<32>()?))))
     }
 

@@ -114,7 +114,8 @@ impl Access for PostgresStore {
         &self, definition: ScheduleDefinition, grant: NewGrant,
     ) -> StoreResult<(Schedule, Grant)> {
         grant.validate()?;
-        in_transaction!(&self.shared, |made| Wake::of(&made.0), |tx| tx.create_schedule_with_grant(&definition, &grant))
+        in_transaction!(&self.shared, |made| Some(Wake::of(&made.0)), |tx| tx
+            .create_schedule_with_grant(&definition, &grant))
     }
 
     async fn grant(&self, id: GrantId) -> StoreResult<Option<Grant>> {

@@ -62,7 +62,9 @@ async fn try_close_completed(shared: &Shared, lease: Lease, runs: &[FinishedRun]
     ];
     let rows = shared.session().await?.rows(sql::close_completed, &params).await.map_err(commit_failure)?;
     let closed: HashSet<JobId> = rows::collect(&rows, |row| Columns::of(row).id())?.into_iter().collect();
-    let result = |run: &FinishedRun| if closed.contains(&run.job_id) { FinishResult::Closed { retry: None } } else { FinishResult::LostLease };
+    let result = |run: &FinishedRun| {
+        if closed.contains(&run.job_id) { FinishResult::Closed { retry: None } } else { FinishResult::LostLease }
+    };
     Ok((!closed.is_empty()).then(|| runs.iter().map(result).collect()))
 }
 

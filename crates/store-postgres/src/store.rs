@@ -37,13 +37,17 @@ impl Store for PostgresStore {
     }
 
     async fn create_schedule(&self, definition: ScheduleDefinition) -> StoreResult<Schedule> {
-        in_transaction!(&self.shared, |schedule| Wake::of(schedule), |tx| tx.create_schedule(&definition))
+        in_transaction!(&self.shared, |schedule| Some(Wake::of(schedule)), |tx| tx.create_schedule(&definition))
     }
 
     async fn update_schedule_if_version(
         &self, id: ScheduleId, version: i64, definition: ScheduleDefinition,
     ) -> StoreResult<Schedule> {
-        in_transaction!(&self.shared, |schedule| Wake::of(schedule), |tx| tx.update_schedule(id, version, &definition))
+        in_transaction!(&self.shared, |schedule| Some(Wake::of(schedule)), |tx| tx.update_schedule(
+            id,
+            version,
+            &definition
+        ))
     }
 
     async fn pause_schedule(&self, id: ScheduleId, by: Option<String>, note: Option<String>) -> StoreResult<Schedule> {
@@ -53,11 +57,11 @@ impl Store for PostgresStore {
     }
 
     async fn resume_schedule(&self, id: ScheduleId) -> StoreResult<Schedule> {
-        in_transaction!(&self.shared, |schedule| Wake::of(schedule), |tx| tx.resume_schedule(id))
+        in_transaction!(&self.shared, |schedule| Some(Wake::of(schedule)), |tx| tx.resume_schedule(id))
     }
 
     async fn reschedule(&self, id: ScheduleId, at: Timestamp) -> StoreResult<Schedule> {
-        in_transaction!(&self.shared, |schedule| Wake::of(schedule), |tx| tx.reschedule(id, at))
+        in_transaction!(&self.shared, |schedule| Some(Wake::of(schedule)), |tx| tx.reschedule(id, at))
     }
 
     async fn trigger_schedule(&self, id: ScheduleId, input: Option<Json>, by: Option<String>) -> StoreResult<JobId> {

@@ -39,9 +39,9 @@ pub(crate) enum Wake {
 
 impl Wake {
     /// What a schedule's new plan means to others.
-    pub(crate) fn of(schedule: &Schedule) -> Option<Self> {
+    pub(crate) fn of(schedule: &Schedule) -> Self {
         // One that is not due in the store, paused or fired from memory, may be what another node remembers.
-        Some(schedule.state.next_run_at.map_or(Self::Plans, |due| Self::Plan(schedule.id, due)))
+        schedule.state.next_run_at.map_or(Self::Plans, |due| Self::Plan(schedule.id, due))
     }
 
     /// Whether something may be due earlier than before, so that whoever fires should look again.

@@ -28,7 +28,13 @@ impl World {
             limit: 10_000,
         };
         let claimed = self.store.claim_jobs_if_leased(request).await.unwrap();
-        let ends = claimed.iter().map(|claimed| if failing.contains(&claimed.job.id) { FinishedRun::failed(claimed.job.id, ErrorCode::TargetError, "it broke") } else { FinishedRun::completed(claimed.job.id) });
+        let ends = claimed.iter().map(|claimed| {
+            if failing.contains(&claimed.job.id) {
+                FinishedRun::failed(claimed.job.id, ErrorCode::TargetError, "it broke")
+            } else {
+                FinishedRun::completed(claimed.job.id)
+            }
+        });
         self.store.finish_runs_if_leased(lease, ends.collect()).await.unwrap();
     }
 }

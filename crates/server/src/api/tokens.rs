@@ -78,7 +78,7 @@ impl From<&Token> for TokenBody {
     responses((status = 201, description = "the token with its secret", body = TokenBody)))]
 pub(crate) async fn create(ask: Ask, sent: Sent<NewTokenBody>) -> Answered<Made> {
     ask.caller.require(Role::Admin)?;
-    let secret = Secret::new_token().map_err(|error| Problem::from(no_chance(&error)))?;
+    let secret = Secret::new_token().map_err(|error| Problem::from(no_chance(error)))?;
     let NewTokenBody { name, owner, role, expires_at } = sent.value;
     let prefix = secret.prefix().unwrap_or_default().to_owned();
     let token = NewToken { prefix, hash: secret.hash(), name, owner, role, expires_at };

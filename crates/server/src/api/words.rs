@@ -134,7 +134,7 @@ document_schemas! {
             { "type": "object", "required": ["policy"], "additionalProperties": false, "properties": {
                 "policy": { "type": "string", "enum": ["skip", "once", "all"] },
                 "window": { "type": ["string", "null"], "description": "A duration such as 1h." },
-                "limit": { "type": "integer", "minimum": 1, "maximum": 100000 } } }
+                "limit": { "type": "integer", "minimum": 1, "maximum": 100_000 } } }
         ]
     };
 }

@@ -1,6 +1,7 @@
 //! A small HTTP client over a real socket: it sends exactly what a test says, and nothing of its own.
 
 use serde_json::Value;
+use std::fmt::Write as _;
 use std::net::SocketAddr;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
@@ -76,10 +77,10 @@ impl Call {
     fn head(&self) -> String {
         let mut head = format!("{} {} HTTP/1.1\r\n", self.method, self.path);
         if !self.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("host")) {
-            head += &format!("Host: {}\r\n", self.address);
+            write!(head, "Host: {}\r\n", self.address).expect("a text takes everything");
         }
         for (name, value) in &self.headers {
-            head += &format!("{name}: {value}\r\n");
+            write!(head, "{name}: {value}\r\n").expect("a text takes everything");
         }
         head + &format!("Content-Length: {}\r\nConnection: close\r\n\r\n", self.body.len())
     }

@@ -9,6 +9,7 @@ use punctual_store_postgres::{PostgresOptions, PostgresStore};
 use punctual_testkit::postgres::{Database, PostgresFaults, PostgresPrompt};
 use punctual_testkit::prelude::WORK;
 use punctual_testkit::{Backing, Harness, StoreKind, VirtualClock, World};
+use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -153,7 +154,7 @@ impl tracing::Subscriber for Log {
         struct Words(String);
         impl tracing::field::Visit for Words {
             fn record_debug(&mut self, _: &tracing::field::Field, value: &dyn std::fmt::Debug) {
-                self.0.push_str(&format!("{value:?}"));
+                let _never_full = write!(self.0, "{value:?}");
             }
         }
         let mut words = Words(String::new());

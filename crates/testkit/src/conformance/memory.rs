@@ -121,7 +121,11 @@ pub async fn d07_a_slot_seen_by_memory_and_store_runs_once(world: &mut World) {
         world.set_time(&format!("00:0{minute}:00"));
         let mut jobs = Vec::new();
         for memory in [memory_first, !memory_first] {
-            jobs.extend(if memory { fire_from_memory(world, std::slice::from_ref(&held), Plans::Move).await.fired.jobs } else { world.fire().await.jobs });
+            jobs.extend(if memory {
+                fire_from_memory(world, std::slice::from_ref(&held), Plans::Move).await.fired.jobs
+            } else {
+                world.fire().await.jobs
+            });
         }
         assert_eq!(jobs.len(), 1, "slot {minute}");
         assert_eq!(world.job(jobs[0]).await.job.slot_at, Some(clock_time(&format!("00:0{minute}:00"))));

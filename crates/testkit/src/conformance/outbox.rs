@@ -37,6 +37,21 @@ async fn next_run(world: &World, lease: Lease) -> JobId {
     id
 }
 
+/// What a failure is told with.
+#[derive(Deserialize)]
+struct FailurePayload {
+    error_code: ErrorCode,
+    error: String,
+    attempt: u32,
+    root_job_id: JobId,
+}
+
+/// What a recovery is told with.
+#[derive(Deserialize)]
+struct RecoveryPayload {
+    failing_since: Timestamp,
+}
+
 pub async fn n04_the_last_failure_of_a_chain_is_told_once_and_a_retry_is_not(world: &mut World) {
     let lease = world.node("a").await;
     let first = world.enqueue(retried_job(2, SHORTEST_WAIT)).await;
@@ -49,14 +64,7 @@ pub async fn n04_the_last_failure_of_a_chain_is_told_once_and_a_retry_is_not(wor
     assert_eq!((notice.news.kind, notice.news.job_id), (NoticeKind::RunFailed, Some(second)));
     assert_eq!((notice.news.schedule_id, notice.news.node_id), (None, None));
     assert_eq!(notice.created_at, world.closed_run(second).await.finished_at);
-    #[derive(Deserialize)]
-    struct Payload {
-        error_code: ErrorCode,
-        error: String,
-        attempt: u32,
-        root_job_id: JobId,
-    }
-    let payload: Payload = notice.news.payload.to().expect("the payload can be read");
+    let payload: FailurePayload = notice.news.payload.to().expect("the payload can be read");
     assert_eq!((payload.error_code, payload.error.as_str()), (ErrorCode::TargetError, "it broke"));
     assert_eq!((payload.attempt, payload.root_job_id), (2, first));
     let good = world.enqueue(job()).await;
@@ -86,11 +94,7 @@ pub async fn n04_a_success_is_told_after_a_failure_that_was_told(world: &mut Wor
     assert_eq!(told(world, lease).await, expected, "and the next success is no news again");
     let recovered = &notices(world, lease).await[2].news;
     assert_eq!(recovered.schedule_id, Some(schedule.id));
-    #[derive(Deserialize)]
-    struct Payload {
-        failing_since: Timestamp,
-    }
-    let payload: Payload = recovered.payload.to().expect("the payload can be read");
+    let payload: RecoveryPayload = recovered.payload.to().expect("the payload can be read");
     assert_eq!(payload.failing_since, world.closed_run(broken[0]).await.finished_at, "since the first failure told");
     // A failure that a retry made up for was never told, so neither is the success.
     world.store().delete_schedule(schedule.id).await.expect("it is deleted");

@@ -56,8 +56,9 @@ impl LocalTimes {
 
     /// The slots of one date by the zone's own calendar, in order.
     fn on(&'static self, date: Date) -> Rc<[Micros]> {
+        type Known = HashMap<(&'static LocalTimes, Date), Rc<[Micros]>>;
         thread_local! {
-            static KNOWN: RefCell<HashMap<(&'static LocalTimes, Date), Rc<[Micros]>>> = RefCell::default();
+            static KNOWN: RefCell<Known> = RefCell::default();
         }
         if let Some(known) = KNOWN.with_borrow(|known| known.get(&(self, date)).cloned()) {
             return known;
@@ -106,7 +107,7 @@ fn minutes_around(
 ) -> impl Iterator<Item = (Micros, DateTime)> + use<> {
     let near = wall.to_zoned(zone.clone()).expect("the model stays within time").timestamp();
     let begin = (near - reach).as_microsecond() / MINUTE * MINUTE;
-    let minutes = i64::try_from(reach.as_mins()).expect("a reach is short") * 2;
+    let minutes = reach.as_mins() * 2;
     let zone = zone.clone();
     (0..minutes).map(move |minute| {
         let at = begin + minute * MINUTE;

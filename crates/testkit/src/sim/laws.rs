@@ -87,12 +87,11 @@ fn matches_record(job: &Job, execution: Option<&Execution>) -> bool {
         Some(ErrorCode::TargetError | ErrorCode::TargetRejected | ErrorCode::BadOutput | ErrorCode::OutputTooLarge)
     );
     match execution {
-        None => closed.outcome != Outcome::Completed && !own_fault,
         Some(_) if closed.started_at.is_none() => false,
         // Whatever it did, its node could not say so any more.
         Some(_) if closed.code == Some(ErrorCode::NodeLost) => true,
         Some(Execution { ended: Some(true) }) => closed.outcome == Outcome::Completed,
         Some(Execution { ended: Some(false) }) => closed.outcome != Outcome::Completed,
-        Some(Execution { ended: None }) => closed.outcome != Outcome::Completed && !own_fault,
+        None | Some(Execution { ended: None }) => closed.outcome != Outcome::Completed && !own_fault,
     }
 }
