@@ -68,22 +68,19 @@ impl Tx<'_> {
         Ok(())
     }
 
-    /// Closes what was running, lease by lease, as its holder would have.
+    /// Closes what was running as its holder would have. In the order of the jobs, whoever held them, so that their
+    /// retries stand in the same order as on SQLite; neighbours under one lease go together.
     async fn close_lost(&self, orphans: &[Orphan], recovered: &mut Recovered) -> Work<()> {
-        let leases: BTreeSet<_> = orphans.iter().map(|orphan| (orphan.lease.node_id, orphan.lease.lease_id)).collect();
-        for (node_id, lease_id) in leases {
-            let lease = Lease { node_id, lease_id };
-            let ends: Vec<FinishedRun> = orphans
+        for held in orphans.chunk_by(|a, b| a.lease == b.lease) {
+            let ends: Vec<FinishedRun> = held
                 .iter()
-                .filter(|orphan| orphan.lease == lease)
                 .filter_map(|orphan| Some((orphan.id, orphan.repair.close_as?)))
                 .map(|(id, code)| FinishedRun::failed(id, code, "the node that ran it is gone"))
                 .collect();
             if !ends.is_empty() {
-                self.close_as_holder(lease, &ends, recovered).await?;
+                self.close_as_holder(held[0].lease, &ends, recovered).await?;
             }
         }
-        recovered.closed.sort_unstable();
         Ok(())
     }
 

@@ -124,8 +124,11 @@ async fn functions() -> (Database, tokio_postgres::Client) {
     ];
     let mut script = "CREATE SCHEMA jobs; CREATE TABLE held (n integer);".to_owned();
     for (name, body) in bodies {
-        let head = format!("CREATE FUNCTION jobs.{name}() RETURNS jsonb LANGUAGE plpgsql");
-        script += &format!("{head} AS $f$ BEGIN {body} END $f$;");
+        for part in
+            ["CREATE FUNCTION jobs.", name, "() RETURNS jsonb LANGUAGE plpgsql AS $f$ BEGIN ", &body, " END $f$;"]
+        {
+            script.push_str(part);
+        }
     }
     script += "CREATE FUNCTION jobs.wrong() RETURNS text LANGUAGE sql AS $$ SELECT 'fine' $$;";
     client.batch_execute(&script).await.unwrap();
@@ -265,7 +268,8 @@ on_both_stores! {
 
 /// How a text looks where bytes are shown as hexadecimal digits.
 fn hex(text: &str) -> String {
-    text.bytes().map(|byte| format!("{byte:02x}")).collect()
+    let digit = |half: u8| char::from_digit(u32::from(half), 16).expect("half a byte is a digit");
+    text.bytes().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
 #[tokio::test]

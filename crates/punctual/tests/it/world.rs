@@ -52,13 +52,13 @@ const COPY_ON_SQLITE: &str = "
     UPDATE t SET schedule_id = copy;
     ALTER TABLE t DROP COLUMN copy;
     BEGIN IMMEDIATE;
-    INSERT INTO {schedules} SELECT * FROM s;
+    INSERT INTO {schedules} (COLUMNS) SELECT COLUMNS FROM s;
     INSERT INTO {schedule_state} SELECT * FROM t;
     COMMIT";
 
 const COPY_ON_POSTGRES: &str = "
     CREATE TEMP TABLE numbers AS SELECT n, gen_random_uuid() AS id FROM generate_series(1, COPIES) AS n;
-    INSERT INTO {schedules} SELECT copy.* FROM {schedules} AS s, numbers AS n,
+    INSERT INTO {schedules} (COLUMNS) SELECT COPIED FROM {schedules} AS s, numbers AS n,
       LATERAL jsonb_populate_record(s, jsonb_build_object('id', n.id, 'name', s.name || ' ' || n.n)) AS copy;
     INSERT INTO {schedule_state} SELECT copy.* FROM {schedule_state} AS t, numbers AS n,
       LATERAL jsonb_populate_record(t, jsonb_build_object('schedule_id', n.id)) AS copy";
@@ -198,12 +198,22 @@ impl World {
             Data::File(file) => {
                 let connection = rusqlite::Connection::open(file).unwrap();
                 connection.busy_timeout(Duration::from_secs(30)).unwrap();
-                let script = COPY_ON_SQLITE.replace("COPIES", &copies.to_string());
+                // What the database computes by itself cannot be copied.
+                let columns = "SELECT group_concat(name) FROM pragma_table_xinfo('punctual_schedules') WHERE hidden = 0";
+                let columns: String = connection.query_row(columns, [], |row| row.get(0)).unwrap();
+                let script = COPY_ON_SQLITE.replace("COPIES", &copies.to_string()).replace("COLUMNS", &columns);
                 connection.execute_batch(&self.tables(&script)).unwrap();
             }
             Data::Database(database) => {
+                let client = database.connect().await;
+                let columns = "SELECT string_agg(column_name, ','), string_agg('copy.' || column_name, ',')
+                               FROM information_schema.columns
+                               WHERE table_schema = 'punctual_internal' AND table_name = 'schedules'
+                                 AND is_generated = 'NEVER'";
+                let columns = client.query_one(columns, &[]).await.unwrap();
                 let script = COPY_ON_POSTGRES.replace("COPIES", &copies.to_string());
-                database.connect().await.batch_execute(&self.tables(&script)).await.unwrap();
+                let script = script.replace("COLUMNS", columns.get(0)).replace("COPIED", columns.get(1));
+                client.batch_execute(&self.tables(&script)).await.unwrap();
             }
         }
     }

@@ -288,6 +288,7 @@ macro_rules! for_each_conformance_case {
                 c09_the_late_end_of_a_lost_node_is_refused,
                 c09_what_had_ended_before_the_node_was_lost_stays_as_it_is,
                 c09_a_claim_left_over_beside_a_finished_run_is_dropped,
+                c09_retries_of_several_lost_nodes_stand_in_the_order_of_their_jobs,
                 c09_only_the_lost_nodes_runs_are_touched,
                 c09_without_interruptions_left_the_loss_is_final,
                 c09_a_lost_run_frees_its_serial_key_and_its_schedule,

@@ -103,6 +103,24 @@ pub async fn c09_a_claim_left_over_beside_a_finished_run_is_dropped(world: &mut 
     assert!(world.queue("default").await.is_empty(), "and never run again");
 }
 
+pub async fn c09_retries_of_several_lost_nodes_stand_in_the_order_of_their_jobs(world: &mut World) {
+    let made = world.enqueue_all(vec![retried_job(1, SHORTEST_WAIT); 4]).await;
+    let (one, other) = (world.node("one").await, world.node("other").await);
+    for (number, id) in made.iter().enumerate() {
+        assert_eq!(world.claim_one(if number % 2 == 0 { one } else { other }).await, *id);
+    }
+    let mut lost = Vec::new();
+    for lease in [other, one] {
+        let counter = world.counter(lease).await.expect("it is watched");
+        lost.push(LostNode { lease, counter });
+    }
+    let recovered = world.store().recover_lost_nodes(lost).await.expect("recovery succeeds");
+    assert_eq!((recovered.nodes, recovered.closed.as_slice()), (2, made.as_slice()));
+    for (job, retry) in made.iter().zip(&recovered.retries) {
+        assert_eq!(world.job(*retry).await.job.retry_of, Some(*job));
+    }
+}
+
 pub async fn c09_only_the_lost_nodes_runs_are_touched(world: &mut World) {
     let made = world.enqueue_all(vec![job(); 2]).await;
     let (lost, alive) = (world.node("lost").await, world.node("alive").await);
