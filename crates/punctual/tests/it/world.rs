@@ -199,7 +199,8 @@ impl World {
                 let connection = rusqlite::Connection::open(file).unwrap();
                 connection.busy_timeout(Duration::from_secs(30)).unwrap();
                 // What the database computes by itself cannot be copied.
-                let columns = "SELECT group_concat(name) FROM pragma_table_xinfo('punctual_schedules') WHERE hidden = 0";
+                let columns =
+                    "SELECT group_concat(name) FROM pragma_table_xinfo('punctual_schedules') WHERE hidden = 0";
                 let columns: String = connection.query_row(columns, [], |row| row.get(0)).unwrap();
                 let script = COPY_ON_SQLITE.replace("COPIES", &copies.to_string()).replace("COLUMNS", &columns);
                 connection.execute_batch(&self.tables(&script)).unwrap();
