@@ -215,7 +215,7 @@ fn e08_an_end_looks_for_its_jobs_and_not_for_all_that_its_node_runs() {
         let own = Own::with(|_| {}).await;
         let client = own.database.connect().await;
         client.batch_execute(FILL).await.unwrap();
-        for (name, params) in [("take_running", 3), ("give_back", 3), ("close_completed", 7)] {
+        for (name, params) in [("take_running", 3), ("give_back", 3), ("close_completed", 8)] {
             let plan = plan(&client, name, params).await;
             assert!(plan.contains("running_pkey") && !plan.contains("running_lease"), "{name}:\n{plan}");
         }
