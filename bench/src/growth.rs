@@ -127,7 +127,7 @@ impl Side {
 
     /// Schedules that are due, among those that are not.
     async fn make_due_schedules(&self) -> Outcome<()> {
-        load::make_schedules(&self.store, "due ").await?;
+        load::make_schedules(&self.store, "due ", SCHEDULES).await?;
         let back = "UPDATE punctual_internal.schedules SET created_at = created_at - interval '1 hour'
                     WHERE name LIKE 'due %'";
         self.client.execute(back, &[]).await?;

@@ -79,7 +79,7 @@ pub async fn store_side<A: Future<Output = Outcome<()>>>(
     let ended = drain(store, node).await?;
     report.add(Figure::ClaimAndFinish, ours(per_second(ended, started)));
 
-    make_schedules(store, "s").await?;
+    make_schedules(store, "s", SCHEDULES).await?;
     age().await?;
     let started = Instant::now();
     let fired = fire_all(store).await?;
@@ -152,12 +152,12 @@ pub async fn fire_all(store: &Arc<dyn Store>) -> Outcome<usize> {
 }
 
 /// Schedules as users make them.
-pub async fn make_schedules(store: &Arc<dyn Store>, prefix: &str) -> Outcome<()> {
+pub async fn make_schedules(store: &Arc<dyn Store>, prefix: &str, count: usize) -> Outcome<()> {
     let makers: Vec<_> = (0..CALLERS)
         .map(|first| {
             let (store, prefix) = (Arc::clone(store), prefix.to_owned());
             tokio::spawn(async move {
-                for n in (first..SCHEDULES).step_by(CALLERS) {
+                for n in (first..count).step_by(CALLERS) {
                     let timing = TimingSpec::cron("0 * * * *", "UTC");
                     let name = Name::new(format!("{prefix}{n}"))?;
                     store.create_schedule(ScheduleDefinition::new(name, timing, Target::task("noop"))).await?;

