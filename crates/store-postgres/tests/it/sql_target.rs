@@ -175,7 +175,7 @@ async fn b12_names_are_names_whatever_is_in_them() {
     let mut script = "CREATE TABLE jobs.kept (n integer); CREATE SCHEMA \"My Jobs\";".to_owned();
     for name in names {
         script += &answering(&format!("\"{name}\"()"), GOOD);
-        let elsewhere = answering(&format!("\"{name}\"()"), GOOD).replace(" jobs.", " \"My Jobs\".");
+        let elsewhere = answering(&format!("\"{name}\"()"), GOOD).replacen(" jobs.", " \"My Jobs\".", 1);
         script += &elsewhere;
     }
     let functions = Functions::with(&script, |connection| {
