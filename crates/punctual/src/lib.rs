@@ -24,7 +24,7 @@
 //! | `sqlite`, `postgres` | the stores; both are on unless the defaults are off |
 //! | `rusqlite`, `tokio-postgres`, `sqlx-postgres` | [`Enqueue::send_in`] a transaction of the program's own |
 //! | `calls` | [`Builder::run_calls`]: a node that runs HTTP and SQL jobs |
-//! | `testing` | [`testing`]: a clock that tests turn by hand |
+//! | `testing` | the module `testing`: a clock that tests turn by hand |
 //! | `cli` | the binary; a program that embeds Punctual turns the defaults off and does without |
 
 #[cfg(not(any(feature = "sqlite", feature = "postgres")))]
