@@ -251,7 +251,9 @@ pub(crate) async fn logs(
     let view = visible(&state, &caller, &id).await?;
     let limit = page_size(asked.limit)?;
     let after = cursor::read(List::Lines, asked.cursor.as_deref())?.or(asked.after).unwrap_or(0);
-    let after = i64::try_from(after).map_or(u64::try_from(i64::MAX).unwrap_or(0), |_| after);
+    if i64::try_from(after).is_err() {
+        return Err(Invalid::new("after", "is beyond every line").remedy("give the number of a line").into());
+    }
     let lines = state.store.run_log(view.job.id, after, limit + 1).await?;
     Ok(Json(Page::of_rows(lines, limit, List::Lines, |line| line.sequence.to_string(), Into::into)))
 }
