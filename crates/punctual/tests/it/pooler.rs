@@ -26,6 +26,9 @@ async fn c07_twenty_workers_share_two_connections_of_a_pooler() {
     assert_eq!(world.number("SELECT count(*) FROM {runs} WHERE error_code = 'node_lost'").await, 0);
     for worker in &mut workers {
         assert!(!worker.has_ended());
-        assert_eq!(worker.said(), Vec::<String>::new(), "a worker notices nothing of the pooler");
+        // A pooler swallows wake-ups, which a worker says once; nothing else is different behind one.
+        let mut said = worker.said();
+        said.retain(|line| !line.contains("notifications do not come through"));
+        assert_eq!(said, Vec::<String>::new(), "a worker notices nothing else of the pooler");
     }
 }
