@@ -1,5 +1,6 @@
--- Writes decisions that were made from memory, except where the slot has one already. The plans are not looked at,
--- because they may be what is broken; the primary key of the ledger alone keeps a slot from firing twice.
+-- Writes decisions, except where the slot has one already. The plans are not looked at: the caller has them locked and
+-- has looked, or has decided from memory because they may be what is broken. The primary key of the ledger alone keeps
+-- a slot from firing twice.
 INSERT INTO punctual_internal.slots (schedule_id, slot_at, through, count, decision, reason, job_id, decided_at, node_id,
                                      late_ms, schedule_version)
 SELECT w.schedule_id, w.slot_at, coalesce(w.through, w.slot_at), coalesce(w.count, 1), coalesce(w.decision, 'fired'),

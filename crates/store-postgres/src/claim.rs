@@ -4,7 +4,7 @@ use crate::Shared;
 use crate::error::{Failure, Work};
 use crate::jobs::Placing;
 use crate::params::{Params, params};
-use crate::rows::{self, Columns, Unreadable, document, value};
+use crate::rows::{self, Columns, LastTarget, Unreadable, document, value};
 use crate::session::{Session, Step};
 use crate::sql;
 use crate::tx::{Patience, Tx, commit_failure};
@@ -52,16 +52,18 @@ async fn try_claim(shared: &Shared, request: &ClaimRequest) -> Work<Vec<ClaimedJ
         return Err(StoreError::LostLease.into());
     }
     let rows = answers.next().map(crate::session::Answer::rows).unwrap_or_default();
-    let mut claimed: Vec<(Place, ClaimedJob)> = rows::collect(&rows, claimed)?.into_iter().flatten().collect();
+    let mut last = LastTarget::default();
+    let mut claimed: Vec<(Place, ClaimedJob)> =
+        rows::collect(&rows, |row| claimed(row, &mut last))?.into_iter().flatten().collect();
     claimed.sort_unstable_by_key(|(place, _)| *place);
     Ok(claimed.into_iter().map(|(_, job)| job).collect())
 }
 
-fn claimed(row: &Row) -> Result<Option<(Place, ClaimedJob)>, Unreadable> {
+fn claimed(row: &Row, last: &mut LastTarget) -> Result<Option<(Place, ClaimedJob)>, Unreadable> {
     if Columns::of(row).optional_id::<JobId>()?.is_none() {
         return Ok(None);
     }
-    let job = rows::job(row)?;
+    let job = rows::job_like_the_last(row, last)?;
     let mut c = Columns::of(row);
     c.skip(rows::JOB_COLUMNS);
     let place = Place { priority: c.next()?, position: c.next()?, created_at: c.time()?, job_id: job.id };

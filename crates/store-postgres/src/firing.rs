@@ -109,7 +109,7 @@ impl Tx<'_> {
         let (mut slots_at, mut jobs_at) = (None, None);
         if !slots.is_empty() {
             slots_at = Some(steps.len());
-            steps.push(Step::Rows(sql::insert_slots, self.slot_params(&slots, node)));
+            steps.push(Step::Rows(insertion(&slots), self.slot_params(&slots, node)));
         }
         if !jobs.is_empty() {
             jobs_at = Some(steps.len());
@@ -255,6 +255,15 @@ impl Tx<'_> {
     }
 }
 
+/// The statement that writes these slots. What is above the watermark by the locked row need not be looked up again, and
+/// single slots meet no others but by the primary key.
+fn insertion(slots: &[SlotParam<'_>]) -> &'static str {
+    let is_new = |it: &SlotParam<'_>| {
+        it.slot.count == 1 && it.schedule.state.fired_through.is_none_or(|through| it.slot.slot_at > through)
+    };
+    if slots.iter().all(is_new) { sql::insert_slots_alone } else { sql::insert_slots }
+}
+
 /// One ledger row.
 struct SlotParam<'a> {
     schedule: &'a Schedule,
@@ -283,7 +292,7 @@ fn plan_params<'a>(plans: &[Plan], tx: &Tx<'_>) -> Params<'a> {
         plans.iter().map(|plan| plan.version).collect::<Vec<_>>(),
         times(|plan| plan.slot_at),
         times(|plan| plan.run_at),
-        times(|plan| plan.exhausted_at),
+        trimmed(plans.iter().map(|plan| plan.exhausted_at.map(time))),
         times(|plan| plan.decided_through),
         times(|plan| plan.passed),
         plans.iter().map(|plan| plan.last_job.map(|id| id.0)).collect::<Vec<_>>(),

@@ -13,6 +13,7 @@ use punctual_core::order::Place;
 use punctual_core::retry::RetryPolicy;
 use punctual_core::schedule::{Dependency, Pause, Schedule, ScheduleDefinition, ScheduleResults, ScheduleState};
 use punctual_core::store::StoreError;
+use punctual_core::target::Target;
 use punctual_core::timing::TimingSpec;
 use serde::de::DeserializeOwned;
 use std::str::FromStr;
@@ -81,18 +82,18 @@ impl<'a> Columns<'a> {
     }
 
     pub(crate) fn word<T: FromStr<Err: std::fmt::Display>>(&mut self) -> Result<T, Unreadable> {
-        let word: String = self.next()?;
+        let word: &str = self.next()?;
         word.parse().map_err(|e: T::Err| Invalid::new("word", e.to_string()))
     }
 
     pub(crate) fn optional_word<T: FromStr<Err: std::fmt::Display>>(&mut self) -> Result<Option<T>, Unreadable> {
-        let word: Option<String> = self.next()?;
+        let word: Option<&str> = self.next()?;
         word.map(|w| w.parse().map_err(|e: T::Err| Invalid::new("word", e.to_string()))).transpose()
     }
 
     pub(crate) fn document<T: DeserializeOwned>(&mut self, field: &str) -> Result<T, Unreadable> {
-        let text: String = self.next()?;
-        serde_json::from_str(&text).map_err(|e| Invalid::new(field, e.to_string()))
+        let text: &str = self.next()?;
+        serde_json::from_str(text).map_err(|e| Invalid::new(field, e.to_string()))
     }
 
     pub(crate) fn json(&mut self) -> Result<Json, Unreadable> {
@@ -236,9 +237,32 @@ fn results(c: &mut Columns<'_>) -> Result<ScheduleResults, Unreadable> {
 
 /// A row that begins with `job_columns`.
 pub(crate) fn job(row: &Row) -> Result<Job, Unreadable> {
+    job_like_the_last(row, &mut LastTarget::default())
+}
+
+/// The target that was read last, and as it was written: most jobs of a batch have the same, and understanding it is the
+/// most costly part of reading a job.
+#[derive(Debug, Default)]
+pub(crate) struct LastTarget(Option<(String, Target)>);
+
+impl LastTarget {
+    fn read(&mut self, text: &str) -> Result<Target, Unreadable> {
+        if let Some((known, target)) = &self.0
+            && known == text
+        {
+            return Ok(target.clone());
+        }
+        let target: Target = serde_json::from_str(text).map_err(|e| Invalid::new("target", e.to_string()))?;
+        self.0 = Some((text.to_owned(), target.clone()));
+        Ok(target)
+    }
+}
+
+/// The same for one of many jobs.
+pub(crate) fn job_like_the_last(row: &Row, last: &mut LastTarget) -> Result<Job, Unreadable> {
     let mut c = Columns::of(row);
     let (id, created_at) = (c.id()?, c.time()?);
-    let spec = job_spec(&mut c)?;
+    let spec = job_spec(&mut c, last)?;
     Ok(Job {
         id,
         created_at,
@@ -254,9 +278,9 @@ pub(crate) fn job(row: &Row) -> Result<Job, Unreadable> {
     })
 }
 
-fn job_spec(c: &mut Columns<'_>) -> Result<NewJob, Unreadable> {
+fn job_spec(c: &mut Columns<'_>, last: &mut LastTarget) -> Result<NewJob, Unreadable> {
     Ok(NewJob {
-        target: c.document("target")?,
+        target: last.read(c.next()?)?,
         input: c.json()?,
         queue: c.next()?,
         priority: c.next()?,
@@ -282,14 +306,14 @@ fn job_key(c: &mut Columns<'_>) -> Result<Option<JobKey>, Unreadable> {
 }
 
 fn tags(c: &mut Columns<'_>) -> Result<Vec<String>, Unreadable> {
-    match c.next::<Option<String>>()? {
+    match c.next::<Option<&str>>()? {
         None => Ok(Vec::new()),
-        Some(text) => serde_json::from_str(&text).map_err(|e| Invalid::new("tags", e.to_string())),
+        Some(text) => serde_json::from_str(text).map_err(|e| Invalid::new("tags", e.to_string())),
     }
 }
 
 fn retry(c: &mut Columns<'_>) -> Result<RetryPolicy, Unreadable> {
-    match c.next::<String>()?.as_str() {
+    match c.next::<&str>()? {
         // Most jobs have the usual policy, which is written as nothing.
         "{}" => Ok(RetryPolicy::default()),
         text => serde_json::from_str(text).map_err(|e| Invalid::new("retry", e.to_string())),
