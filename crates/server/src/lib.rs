@@ -11,6 +11,7 @@ mod auth;
 mod change;
 mod cursor;
 mod docs;
+mod doctor;
 mod events;
 mod extract;
 mod guard;

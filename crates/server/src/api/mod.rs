@@ -1,6 +1,7 @@
 //! The resources of the API, and how they are put together.
 
 pub(crate) mod cron;
+pub(crate) mod doctor;
 pub(crate) mod job_shapes;
 pub(crate) mod jobs;
 pub(crate) mod plans;
@@ -101,6 +102,7 @@ fn guarded() -> OpenApiRouter<AppState> {
         .routes(routes!(system::nodes))
         .routes(routes!(system::stats))
         .routes(routes!(system::audit))
+        .routes(routes!(doctor::doctor))
         .routes(routes!(events::stream))
 }
 

@@ -3,6 +3,7 @@
 mod access;
 mod bad_input;
 mod client;
+mod doctor;
 mod events;
 mod resources;
 mod world;
