@@ -16,7 +16,8 @@ pub(crate) mod words;
 
 use crate::cursor::{self, List};
 use crate::state::AppState;
-use crate::{auth, events, problem};
+use crate::{auth, docs, events, problem};
+use axum::routing::get;
 use axum::{Router, middleware};
 use serde::{Deserialize, Serialize};
 use std::fmt::Display;
@@ -119,7 +120,8 @@ pub(crate) fn routes(state: &AppState) -> Router {
         .fallback(problem::no_such_path)
         .method_not_allowed_fallback(problem::no_such_method)
         .layer(middleware::from_fn_with_state(state.clone(), auth::authenticate));
-    guarded.merge(open).with_state(state.clone())
+    let root = Router::new().route("/", get(docs::api_root)).method_not_allowed_fallback(problem::no_such_method);
+    guarded.merge(open).merge(root).with_state(state.clone())
 }
 
 /// What the code says about itself.
