@@ -6,6 +6,7 @@ mod client;
 mod doctor;
 mod events;
 mod resources;
+mod tls;
 mod world;
 
 /// Runs each test on SQLite and on PostgreSQL.
