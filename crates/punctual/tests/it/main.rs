@@ -16,6 +16,7 @@ mod join;
 mod outage;
 mod pooler;
 mod process;
+mod readme;
 mod rehearse;
 mod serve;
 mod sharing;
