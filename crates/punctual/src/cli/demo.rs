@@ -1,5 +1,7 @@
 //! `punctual demo`: a throw-away store with a week behind it, work going on in it, the API on top, and a live list.
 
+#[cfg(feature = "server")]
+mod api;
 mod cast;
 mod dice;
 mod history;
@@ -11,8 +13,8 @@ mod traffic;
 mod verdict;
 mod watch;
 
+#[cfg(feature = "server")]
 use std::net::SocketAddr;
-use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -55,6 +57,7 @@ pub(crate) struct DemoArgs {
     /// Show no list: print the links and wait
     #[arg(long)]
     headless: bool,
+    #[cfg(feature = "server")]
     /// Where the API listens [default: 127.0.0.1:7878, or another port when that is taken]
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<SocketAddr>,
@@ -69,6 +72,9 @@ impl DemoArgs {
     async fn play(&self, out: &mut Output) -> Result<(), Stop> {
         // Before there is a folder that an early Ctrl-C would leave behind.
         let mut signals = Signals::listen()?;
+        // Before there is anything to wait for, so that an address that cannot be used is told at once.
+        #[cfg(feature = "server")]
+        let door = api::Door::bind(self.listen)?;
         let folder = tempfile::Builder::new().prefix("punctual-demo-").tempdir()?;
         let mut show = Show::new(self.json, self.headless);
         show.begin(out, folder.path())?;
@@ -79,22 +85,32 @@ impl DemoArgs {
             () = signals.next() => return Ok(folder.close()?),
             runs = stage::set(folder.path(), &world) => runs?,
         };
-        let store = SqliteStore::open(&folder.path().join("punctual.db"), SqliteOptions::default())?;
-        let prepared = Prepared { folder: folder.path(), runs, took: began.elapsed() };
-        self.perform(out, &mut show, signals, Arc::new(store), world, prepared).await?;
+        let prepared_in = began.elapsed();
+        let file = folder.path().join("punctual.db");
+        let store: Arc<dyn Store> = Arc::new(SqliteStore::open(&file, SqliteOptions::default())?);
+        let mut opening = Opening { folder: folder.path(), links: None, seed: self.seed, runs, prepared_in };
+        #[cfg(feature = "server")]
+        let door = door.open(&store, folder.path()).await?;
+        #[cfg(feature = "server")]
+        opening.links.replace(&door.links);
+        let shown = self.perform(out, &mut show, signals, &store, &world, &opening).await;
+        #[cfg(feature = "server")]
+        door.close().await;
+        drop(store);
+        shown?;
         Ok(folder.close()?)
     }
 
     /// The present: everything that goes on until the demo stops.
     async fn perform(
-        &self, out: &mut Output, show: &mut Show, mut signals: Signals, store: Arc<dyn Store>, world: Arc<World>,
-        prepared: Prepared<'_>,
+        &self, out: &mut Output, show: &mut Show, mut signals: Signals, store: &Arc<dyn Store>, world: &Arc<World>,
+        opening: &Opening<'_>,
     ) -> Result<(), Stop> {
-        let mut watcher = Watcher::new(&*store).await?;
-        show.open(out, &self.opening(&prepared), &watcher)?;
+        let mut watcher = Watcher::new(&**store).await?;
+        show.open(out, opening, &watcher)?;
         let (end, ended) = flag::channel(false);
         let [first, second] =
-            live::NODES.map(|name| live::work(name, Arc::clone(&store), Arc::clone(&world), ended.clone()));
+            live::NODES.map(|name| live::work(name, Arc::clone(store), Arc::clone(world), ended.clone()));
         let run_for = self.run_for;
         let showing = async {
             let stop = Box::pin(async move {
@@ -104,8 +120,8 @@ impl DemoArgs {
                 }
             });
             let shown = tokio::select! {
-                shown = show_until(stop, &*store, &mut watcher, show, out) => shown,
-                visited = live::visits(&*store, &world) => visited.map_err(Stop::from),
+                shown = show_until(stop, &**store, &mut watcher, show, out) => shown,
+                visited = live::visits(&**store, world) => visited.map_err(Stop::from),
             };
             end.send_replace(true);
             shown
@@ -113,32 +129,19 @@ impl DemoArgs {
         let (worked, too, shown) = tokio::join!(first, second, showing);
         shown?;
         worked.and(too)?;
-        let events = watcher.last_look(&*store).await?;
+        let events = watcher.last_look(&**store).await?;
         show.tick(out, &watcher, &events, store.now().await?)?;
         Ok(show.end(out, &watcher.summary())?)
     }
-
-    fn opening<'a>(&self, prepared: &Prepared<'a>) -> Opening<'a> {
-        Opening {
-            folder: prepared.folder,
-            seed: self.seed,
-            url: "",
-            sign_in: "",
-            token: "",
-            nodes: live::NODES.len(),
-            runs: prepared.runs,
-            prepared_in: prepared.took,
-        }
-    }
 }
 
-/// A store that is ready to be looked at.
-struct Prepared<'a> {
-    folder: &'a Path,
-    /// Runs in its history.
-    runs: u64,
-    /// How long it took to write them.
-    took: Duration,
+/// What leads into the demo from outside.
+struct Links {
+    /// Where the API is.
+    url: String,
+    /// Signs a browser in.
+    sign_in: String,
+    token: String,
 }
 
 async fn show_until(

@@ -9,9 +9,12 @@ use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use punctual_core::run::Outcome;
 use punctual_core::slot::Decision;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::super::Output;
+use super::Links;
+use super::cast::{PAUSED_QUEUE, SKIPPED};
+use super::live::NODES;
 use super::verdict::verdict;
 use super::watch::{Event, Spread, Standing, Summary, Watched, Watcher, rough};
 
@@ -37,13 +40,9 @@ enum Way {
 /// What there is to be told before anything happens.
 pub(super) struct Opening<'a> {
     pub(super) folder: &'a Path,
+    /// The way in from outside, in a build that has one.
+    pub(super) links: Option<&'a Links>,
     pub(super) seed: u64,
-    /// Where the API is.
-    pub(super) url: &'a str,
-    /// The link that signs a browser in.
-    pub(super) sign_in: &'a str,
-    pub(super) token: &'a str,
-    pub(super) nodes: usize,
     /// Runs that ended in the history.
     pub(super) runs: u64,
     /// How long it took to write it.
@@ -130,42 +129,53 @@ impl Show {
     }
 }
 
-fn start_line(opening: &Opening<'_>, watcher: &Watcher) -> serde_json::Value {
+fn start_line(opening: &Opening<'_>, watcher: &Watcher) -> Value {
+    let link = |part: fn(&Links) -> &String| opening.links.map(part);
     json!({
         "event": "start",
         "demo_data": true,
-        "url": opening.url,
-        "token": opening.token,
-        "sign_in": opening.sign_in,
+        "url": link(|links| &links.url),
+        "token": link(|links| &links.token),
+        "sign_in": link(|links| &links.sign_in),
         "data": opening.folder.to_string_lossy(),
         "removed_on_exit": true,
         "seed": opening.seed,
         "schedules": watcher.schedules.len(),
         "queues": watcher.queues.len(),
-        "nodes": opening.nodes,
+        "nodes": NODES.len(),
         "history_runs": opening.runs,
         "prepared_ms": u64::try_from(opening.prepared_in.as_millis()).unwrap_or(u64::MAX),
     })
 }
 
 fn write_opening(out: &mut Output, opening: &Opening<'_>, watcher: &Watcher) -> io::Result<()> {
-    let Opening { url, seed, runs, nodes, .. } = opening;
-    let (schedules, queues) = (watcher.schedules.len(), watcher.queues.len());
+    let Opening { folder, seed, runs, .. } = opening;
+    let (schedules, queues, nodes) = (watcher.schedules.len(), watcher.queues.len(), NODES.len());
     let prepared = opening.prepared_in.as_secs_f64();
-    writeln!(out, "  Sign in   {}", opening.sign_in)?;
-    writeln!(out, "  API       {url}/api/v1   described at {url}/docs")?;
     writeln!(
         out,
         "  Holds     {schedules} schedules, {queues} queues, {nodes} nodes, {runs} runs in seven days \
          (seed {seed}, made in {prepared:.1} s)"
     )?;
-    let data = opening.folder.display();
-    let try_first = ["job ls --state failed", "schedule show search-reindex", "queue resume newsletter"];
-    for (number, words) in try_first.iter().enumerate() {
-        let head = if number == 0 { "Try" } else { "" };
-        writeln!(out, "  {head:<9} punctual {words} --data {data}")?;
+    if let Some(Links { url, sign_in, .. }) = opening.links {
+        writeln!(out, "  Sign in   {sign_in}")?;
+        writeln!(out, "  API       {url}/api/v1   described at {url}/docs")?;
+        for (head, words) in ["Try", "", ""].iter().zip(worth_trying(watcher)) {
+            writeln!(out, "  {head:<9} punctual {words} --data {}", folder.display())?;
+        }
     }
     writeln!(out)
+}
+
+/// What to do first: what failed, why something did not run, and how to let go what waits.
+fn worth_trying(watcher: &Watcher) -> [String; 3] {
+    let skipped = watcher.schedules.iter().find(|watched| watched.name() == SKIPPED);
+    let slot = skipped.and_then(|watched| watched.schedule.state.last_slot_at).unwrap_or_default();
+    [
+        "job ls --state failed".to_owned(),
+        format!("why {SKIPPED} {slot}"),
+        format!("queue resume {PAUSED_QUEUE}"),
+    ]
 }
 
 fn write_summary(out: &mut Output, summary: &Summary) -> io::Result<()> {
@@ -178,8 +188,8 @@ fn write_summary(out: &mut Output, summary: &Summary) -> io::Result<()> {
     writeln!(out, "  slots   {} fired, {} not run (each with its reason)", counts.slots_fired, counts.slots_not_run)?;
     writeln!(
         out,
-        "  runs    {} completed, {} failed, {} retried, {} open",
-        counts.runs_completed, counts.runs_failed, counts.retries, summary.open
+        "  runs    {} completed, {} failed, {} retried, {} cut short by the end, {} open",
+        counts.runs_completed, counts.runs_failed, counts.retries, counts.runs_interrupted, summary.open
     )?;
     writeln!(out, "  late    {} (from due to decided)", spread(summary.late_ms))?;
     writeln!(out, "  start   {} (from slot to started)", spread(summary.slot_to_start_ms))?;

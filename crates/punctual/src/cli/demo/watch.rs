@@ -118,6 +118,8 @@ pub(super) struct Counts {
     pub(super) slots_not_run: u64,
     pub(super) runs_completed: u64,
     pub(super) runs_failed: u64,
+    /// Runs that the end of the demo cut short.
+    pub(super) runs_interrupted: u64,
     pub(super) retries: u64,
 }
 
@@ -128,6 +130,7 @@ impl Counts {
             Event::Slot { count, .. } => self.slots_not_run += count,
             Event::Retry { .. } => self.retries += 1,
             Event::Run { outcome: Outcome::Completed, .. } => self.runs_completed += 1,
+            Event::Run { error_code: Some(ErrorCode::Interrupted), .. } => self.runs_interrupted += 1,
             Event::Run { .. } => self.runs_failed += 1,
         }
     }
