@@ -3,8 +3,10 @@
 
 use crate::serve::{Server, punctual};
 use crate::world::{World, on_both_stores};
+use punctual_testkit::postgres::Authority;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 use std::process::Output;
 use tempfile::TempDir;
 
@@ -175,7 +177,7 @@ fn tell_all(place: &mut Place) {
 
 on_both_stores! {
     /// Every command in its own process, where no server is.
-    async fn a24_every_command_works_in_its_own_process(world: &World) {
+    async fn d03_every_command_works_in_its_own_process(world: &World) {
         let mut place = Place::local(world);
         tell_all(&mut place);
         // Documents go through to the letter.
@@ -184,7 +186,7 @@ on_both_stores! {
     }
 
     /// Every command to a server.
-    async fn a24_every_command_works_over_http(world: &World) {
+    async fn d03_every_command_works_over_http(world: &World) {
         tell_all(&mut Place::remote(world));
     }
 }
@@ -200,7 +202,7 @@ fn commands(of: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn a24_the_story_leaves_no_command_out() {
+fn the_story_leaves_no_command_out() {
     let mut all = BTreeSet::new();
     for name in commands(&[]) {
         let below = commands(&[&name]);
@@ -219,7 +221,7 @@ fn a24_the_story_leaves_no_command_out() {
 }
 
 #[test]
-fn a24_a_server_is_found_through_its_folder_and_its_end_is_noticed() {
+fn a_server_is_found_through_its_folder_and_its_end_is_noticed() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().to_str().unwrap();
     let server = Server::on(&["--data", data]);
@@ -245,7 +247,7 @@ fn a24_a_server_is_found_through_its_folder_and_its_end_is_noticed() {
 
 /// What goes wrong has a code of its own and says what to do.
 #[test]
-fn a24_exit_codes_and_words_for_what_goes_wrong() {
+fn exit_codes_and_words_for_what_goes_wrong() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().to_str().unwrap();
     let server = Server::on(&["--data", data]);
@@ -278,4 +280,57 @@ fn a24_exit_codes_and_words_for_what_goes_wrong() {
     }
     let none = punctual(&["schedule", "ls", "--json", "--data", data]).output().unwrap();
     assert_eq!(serde_json::from_slice::<Value>(&none.stdout).unwrap(), json!({ "items": [], "next_cursor": null }));
+}
+
+/// A server with a certificate of its own, and a command line that believes it.
+#[test]
+fn a_server_speaks_tls_and_refuses_to_be_public_without() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let authority = Authority::new();
+    let issued = authority.issue("DNS:localhost,IP:127.0.0.1");
+    let text = |path: PathBuf| path.to_str().unwrap().to_owned();
+    let (certificate, key, believed) = (text(issued.certificate), text(issued.key), text(authority.certificate()));
+    let data = path("data");
+    let server = Server::on(&["--data", &data, "--tls-cert", &certificate, "--tls-key", &key]);
+    let url = server.url();
+    assert!(url.starts_with("https://"), "{url}");
+    let token = std::fs::read_to_string(folder.path().join("data/admin.token")).unwrap();
+    let listed = |believed: &str| {
+        let mut command = punctual(&["node", "ls", "--json", "--server", url, "--token", token.trim()]);
+        command.env("SSL_CERT_FILE", believed).output().unwrap()
+    };
+    let good = listed(&believed);
+    assert!(good.status.success(), "{}", String::from_utf8_lossy(&good.stderr));
+    assert_eq!(listed("/dev/null").status.code(), Some(6), "nobody vouches for it");
+    for (args, words) in [
+        (vec!["serve", "--listen", "0.0.0.0:0"], "--allow-plain-http"),
+        (vec!["serve", "--tls-cert", &certificate], "--tls-key"),
+        (vec!["serve", "--tls-cert", &key, "--tls-key", &key], "PEM"),
+        (vec!["serve", "--listen", server.url().trim_start_matches("https://")], "choose another address"),
+    ] {
+        let other = path("other");
+        let refused = punctual(&[args.as_slice(), &["--data", &other]].concat()).output().unwrap();
+        assert!(!refused.status.success());
+        let complaint = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(complaint.contains(words), "{args:?}: {complaint}");
+    }
+}
+
+/// A reader that goes away ends a command quietly, and a list that is watched is printed anew.
+#[test]
+fn a_list_can_be_watched_and_cut_off() {
+    use std::io::{BufRead, BufReader};
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().to_str().unwrap();
+    let made = punctual(&["schedule", "add", "tick", "--every", "1h", "--data", data, "--", "true"]).output().unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let mut command = punctual(&["schedule", "ls", "-q", "--watch=100ms", "--data", data]);
+    let mut child = command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let seen: Vec<String> = lines.by_ref().take(3).map(Result::unwrap).collect();
+    assert_eq!(seen, ["tick"; 3]);
+    drop(lines);
+    let ended = child.wait_with_output().unwrap();
+    assert_eq!((ended.status.code(), String::from_utf8_lossy(&ended.stderr).as_ref()), (Some(0), ""));
 }

@@ -41,7 +41,7 @@ fn pair(value: &str, origin: impl AsRef<Path>) -> (String, String) {
 }
 
 #[test]
-fn a24_a_variable_counts_more_than_a_file_and_a_project_more_than_its_user() {
+fn a_variable_counts_more_than_a_file_and_a_project_more_than_its_user() {
     let home = Home::new();
     assert_eq!(home.value("lease", &[]), pair("15s", "default"));
     let users = home.write("config/punctual/punctual.toml", "lease = \"20s\"\nconcurrency = 3\n");
@@ -59,7 +59,7 @@ fn a24_a_variable_counts_more_than_a_file_and_a_project_more_than_its_user() {
 }
 
 #[test]
-fn a24_what_a_file_says_is_obeyed_and_a_flag_counts_more() {
+fn what_a_file_says_is_obeyed_and_a_flag_counts_more() {
     let home = Home::new();
     home.write("project/punctual.toml", "lease = \"1s\"\nheartbeat = \"1s\"\n");
     let refused = home.run(&["worker"], &[]);
@@ -73,7 +73,7 @@ fn a24_what_a_file_says_is_obeyed_and_a_flag_counts_more() {
 }
 
 #[test]
-fn a24_a_secret_in_a_file_is_used_and_never_shown() {
+fn a_secret_in_a_file_is_used_and_never_shown() {
     let home = Home::new();
     let file = home.write("token.txt", "punctual_canary_canary\n");
     let shown = home.run(&["config"], &[("PUNCTUAL_TOKEN_FILE", &file)]);
@@ -82,7 +82,7 @@ fn a24_a_secret_in_a_file_is_used_and_never_shown() {
 }
 
 #[test]
-fn a24_a_file_that_is_wrong_is_refused_with_its_place() {
+fn a_file_that_is_wrong_is_refused_with_its_place() {
     for (text, words) in [
         ("lese = \"1s\"", "did you mean `lease`?"),
         ("lease = {}", "must be a text"),
@@ -103,7 +103,7 @@ fn a24_a_file_that_is_wrong_is_refused_with_its_place() {
 }
 
 #[test]
-fn a24_completions_and_manual_pages_are_made_from_the_command_line() {
+fn completions_and_manual_pages_are_made_from_the_command_line() {
     let home = Home::new();
     for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
         let output = home.run(&["completions", shell], &[]);

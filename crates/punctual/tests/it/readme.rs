@@ -62,7 +62,7 @@ fn shell(home: &Path, typed: &str) -> Command {
 }
 
 on_both_stores! {
-    async fn a24_the_walk_in_the_readme_works_as_printed(world: &World) {
+    async fn the_walk_in_the_readme_works_as_printed(world: &World) {
         let home = tempfile::tempdir().unwrap();
         let mut server = None;
         for Step { typed, printed } in walk() {
@@ -101,7 +101,7 @@ on_both_stores! {
 }
 
 #[test]
-fn a24_a_line_is_compared_with_its_gaps() {
+fn a_line_is_compared_with_its_gaps() {
     assert!(is_like("a b c", "a … c"));
     assert!(is_like("a b c", "a …"));
     assert!(!is_like("a b c", "a … d"));
