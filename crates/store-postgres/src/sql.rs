@@ -28,6 +28,7 @@ statements! {
     fired_from_memory = "schedule_columns" "fired_from_memory",
     ended_after = "job_columns" "place_columns" "ended_after",
     ended_figures,
+    filled_slots,
     give_back,
     heartbeat,
     hold_serial_others,

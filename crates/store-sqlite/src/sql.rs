@@ -25,6 +25,7 @@ statements! {
     due_schedules,
     ended_after,
     ended_figures,
+    filled_slots,
     give_back,
     hold_serial_others,
     insert_job,

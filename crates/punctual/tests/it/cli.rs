@@ -15,13 +15,15 @@ use tempfile::TempDir;
 enum Prints {
     /// The answer to this call.
     Answer(&'static str, &'static str),
+    /// The same of a call that also answers otherwise.
+    Created(&'static str, &'static str),
     /// One object on each line, all of this schema.
     Lines(&'static str),
     /// Nothing: the call answers with nothing.
     Nothing,
 }
 
-use Prints::{Answer, Lines, Nothing};
+use Prints::{Answer, Created, Lines, Nothing};
 
 /// The life of a few schedules and jobs. `{word}` stands for what an earlier command printed; `=word` keeps the id.
 const STORY: &[(&str, Prints)] = &[
@@ -39,6 +41,11 @@ const STORY: &[(&str, Prints)] = &[
     ("schedule runs nightly --json", Answer("get", "/schedules/{key}/runs")),
     ("schedule slots nightly --json", Answer("get", "/schedules/{key}/slots")),
     ("why nightly 2026-11-16T02:30 --json", Answer("get", "/schedules/{key}/why")),
+    ("schedule backfill nightly --from 2026-03-01T00:00 --until 2026-03-03T00:00 --json", Answer("post", "/schedules/{key}/backfill")),
+    ("schedule backfill nightly --from 2026-03-01T00:00 --until 2026-03-03T00:00 --per-minute 1 --yes --json =filled", Created("post", "/schedules/{key}/backfill")),
+    ("backfill ls nightly --json", Answer("get", "/schedules/{key}/backfills")),
+    ("backfill show {filled} --json", Answer("get", "/backfills/{id}")),
+    ("backfill cancel {filled} --json", Answer("post", "/backfills/{id}/cancel")),
     ("template add hello --queue held --json -- echo hello", Answer("post", "/templates")),
     ("template ls --json", Answer("get", "/templates")),
     ("template show hello --json", Answer("get", "/templates/{name}")),
@@ -157,9 +164,11 @@ fn tell_all(place: &mut Place) {
         assert_eq!(output.status.code(), Some(0), "{line}: {complaint}");
         match prints {
             Nothing => assert_eq!(said, "", "{line}"),
-            Answer(method, path) => {
+            Answer(method, path) | Created(method, path) => {
                 let responses = &document["paths"][path][method]["responses"];
-                let good = responses.get("200").or_else(|| responses.get("201")).unwrap_or_else(|| panic!("{line}"));
+                let made = responses.get("201");
+                let good = if matches!(prints, Created(..)) { made } else { responses.get("200").or(made) };
+                let good = good.unwrap_or_else(|| panic!("{line} has no such answer"));
                 let value = serde_json::from_str(&said).unwrap_or_else(|error| panic!("{line}: {error}: {said}"));
                 check(&document, &good["content"]["application/json"]["schema"], &value, line);
             }
