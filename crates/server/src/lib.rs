@@ -28,17 +28,17 @@ pub use auth::{first_admin_token, login_link};
 pub use settings::{PublicBind, Settings, check_bind};
 pub use state::AppState;
 pub use tls::load_tls;
+pub use tokio_rustls::rustls::ServerConfig;
 
 use crate::tls::TlsListener;
-use axum::Router;
 use axum::extract::connect_info::Connected;
 use axum::serve::{IncomingStream, Listener};
+use axum::{Extension, Router};
 use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
-use tokio_rustls::rustls::ServerConfig;
 
 /// How long requests that are under way are waited for after the server was told to stop.
 const DRAIN: Duration = Duration::from_secs(10);
@@ -53,6 +53,12 @@ pub fn router(state: AppState) -> Router {
         .method_not_allowed_fallback(problem::no_such_method)
         .with_state(state.clone());
     guard::around(open.nest("/api/v1", api), state)
+}
+
+/// The same service for a program that has the store open itself: every call is an admin's, and no token is asked for.
+/// Never to be put behind a socket.
+pub fn in_process(state: AppState) -> Router {
+    router(state).layer(Extension(auth::Caller::in_process()))
 }
 
 /// Serves until told to stop; then takes no more requests, ends the event streams, and lets the rest finish.
