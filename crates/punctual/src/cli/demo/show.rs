@@ -21,7 +21,7 @@ use super::watch::{Event, Spread, Standing, Summary, Watched, Watcher, rough};
 /// As many as leave the whole list within a terminal of 24 lines.
 const LATEST: usize = 5;
 
-const TABLE_HEAD: &str = "SCHEDULE          WHEN                 NEXT     LAST               TOOK    NOTE";
+const TABLE_HEAD: &str = "SCHEDULE          WHEN                 NEXT     LAST       TOOK    NOTE";
 
 /// Where what happens is shown.
 pub(super) struct Show {
@@ -96,6 +96,15 @@ impl Show {
     pub(super) fn tick(
         &mut self, out: &mut Output, watcher: &Watcher, events: &[Event], now: Timestamp,
     ) -> io::Result<()> {
+        self.tell(out, events)?;
+        if let Way::Live(live) = &mut self.way {
+            live.draw(out, watcher, now)?;
+        }
+        out.flush()
+    }
+
+    /// What happened since the last call.
+    fn tell(&mut self, out: &mut Output, events: &[Event]) -> io::Result<()> {
         for event in events {
             match &mut self.way {
                 Way::Json => writeln!(out, "{}", serde_json::to_string(event)?)?,
@@ -104,14 +113,12 @@ impl Show {
                 Way::Headless { .. } => {}
             }
         }
-        if let Way::Live(live) = &mut self.way {
-            live.draw(out, watcher, now)?;
-        }
-        out.flush()
+        Ok(())
     }
 
-    /// The closing lines.
-    pub(super) fn end(&mut self, out: &mut Output, summary: &Summary) -> io::Result<()> {
+    /// What happened last, and the closing lines. The list stays as it was before everything was stopped.
+    pub(super) fn end(&mut self, out: &mut Output, events: &[Event], summary: &Summary) -> io::Result<()> {
+        self.tell(out, events)?;
         match &mut self.way {
             Way::Json => {
                 let mut line = serde_json::to_value(summary)?;
@@ -317,9 +324,9 @@ fn row(watched: &Watched, now: Timestamp, paint: Paint) -> String {
         (_, None) => "–".to_owned(),
     };
     let last = match (results.last_outcome, results.consecutive_failures) {
-        (None, _) => format!("{:<18}", "–"),
-        (Some(outcome), 0 | 1) => paint.outcome(outcome, &format!("{:<18}", outcome.as_str())),
-        (Some(outcome), count) => paint.outcome(outcome, &format!("{:<18}", format!("{outcome} ({count} in a row)"))),
+        (None, _) => format!("{:<10}", "–"),
+        (Some(outcome), 0 | 1) => paint.outcome(outcome, &format!("{:<10}", outcome.as_str())),
+        (Some(outcome), count) => paint.outcome(outcome, &format!("{:<10}", format!("{outcome} ×{count}"))),
     };
     let name = paint.standing(standing, &format!("{:<17}", watched.name()));
     let when = watched.schedule.definition.timing.text();
