@@ -1,5 +1,6 @@
 //! Who asks: tokens and sessions, roles, owners, and the protection of cookies.
 
+use crate::Peer;
 use crate::extract::Sent;
 use crate::problem::{Answered, Problem};
 use crate::secret::{self, Secret};
@@ -17,7 +18,7 @@ use punctual_core::store::{Store, StoreError, StoreResult};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::convert::Infallible;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use utoipa::ToSchema;
@@ -158,7 +159,7 @@ impl<S: Sync> FromRequestParts<S> for Address {
 }
 
 fn address(extensions: &Extensions) -> Option<IpAddr> {
-    extensions.get::<ConnectInfo<SocketAddr>>().map(|ConnectInfo(from)| from.ip())
+    extensions.get::<ConnectInfo<Peer>>().map(|ConnectInfo(Peer(from))| from.ip())
 }
 
 async fn identify(state: &AppState, headers: &HeaderMap) -> Answered<Option<Caller>> {

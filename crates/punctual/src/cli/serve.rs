@@ -1,11 +1,15 @@
 //! `punctual serve`: a node and the HTTP API, on a data folder that it has to itself and tells others about.
 
 use std::net::{SocketAddr, TcpListener};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
+use punctual_core::invalid::Invalid;
 use punctual_core::store::Store;
-use punctual_server::{AppState, PublicBind, Settings, check_bind, first_admin_token, login_link};
+use punctual_server::{
+    AppState, PublicBind, ServerConfig, Settings, check_bind, first_admin_token, load_tls, login_link,
+};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
@@ -21,6 +25,12 @@ pub(crate) struct ServeArgs {
     /// Where the API listens
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7878", env = "PUNCTUAL_LISTEN")]
     listen: SocketAddr,
+    /// The server's certificate and those it was issued by, in PEM form: the API is then served over https
+    #[arg(long, value_name = "FILE", env = "PUNCTUAL_TLS_CERT", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// The private key of that certificate, in PEM form
+    #[arg(long, value_name = "FILE", env = "PUNCTUAL_TLS_KEY", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
     /// Listen where others can reach it without TLS, because a proxy with TLS stands in front
     #[arg(long, env = "PUNCTUAL_ALLOW_PLAIN_HTTP", value_parser = clap::builder::FalseyValueParser::new())]
     allow_plain_http: bool,
@@ -35,32 +45,41 @@ pub(crate) struct ServeArgs {
 impl ServeArgs {
     pub(crate) fn run(self, out: &mut Output) -> Result<(), Stop> {
         self.node.check()?;
-        let public = if self.allow_plain_http { PublicBind::Allowed } else { PublicBind::Refused };
-        check_bind(self.listen, public).map_err(|refused| Stop::usage(refused.to_string()))?;
+        let refused = |refused: Invalid| Stop::usage(refused.to_string());
+        let tls = match (&self.tls_cert, &self.tls_key) {
+            (Some(certificate), Some(key)) => Some(load_tls(certificate, key).map_err(refused)?),
+            _ => None,
+        };
+        let public = match &tls {
+            Some(_) => PublicBind::Tls,
+            None if self.allow_plain_http => PublicBind::Allowed,
+            None => PublicBind::Refused,
+        };
+        check_bind(self.listen, public).map_err(refused)?;
         let folder = DataFolder::open(self.node.data())?;
         let database = self.node.database().map_or_else(|| folder.database_url(), str::to_owned);
         let serving = folder.hold()?;
         let listener = TcpListener::bind(self.listen).map_err(|error| {
             Stop::failure(format!("cannot listen on {}: {error}; choose another address with --listen", self.listen))
         })?;
-        let done = runtime()?.block_on(self.serve(&database, &folder, listener, out));
+        let done = runtime()?.block_on(self.serve(&database, &folder, Socket { listener, tls }, out));
         drop(serving);
         done
     }
 
     async fn serve(
-        self, database: &str, folder: &DataFolder, listener: TcpListener, out: &mut Output,
+        self, database: &str, folder: &DataFolder, socket: Socket, out: &mut Output,
     ) -> Result<(), Stop> {
-        let address = listener.local_addr()?;
+        let address = socket.listener.local_addr()?;
         // What is called by a public name comes through a proxy, which speaks https.
         let settings = Settings {
-            https: self.allow_plain_http && !self.hosts.is_empty(),
+            https: socket.tls.is_some() || (self.allow_plain_http && !self.hosts.is_empty()),
             hosts: self.hosts,
             metrics_token: self.metrics_token,
             ..Settings::default()
         };
         let store = punctual::open(database).await?;
-        let api = Api::start(Arc::clone(&store), listener, settings, folder).await?;
+        let api = Api::start(Arc::clone(&store), socket, settings, folder).await?;
         let database = without_password(database);
         folder.tell(&database, api.url())?;
         let shown = format!("{database}, API at {}", api.url());
@@ -69,6 +88,13 @@ impl ServeArgs {
         api.stop().await;
         worked
     }
+}
+
+/// Where the API listens, before it serves.
+pub(crate) struct Socket {
+    pub(crate) listener: TcpListener,
+    /// The certificate, when it speaks TLS itself.
+    pub(crate) tls: Option<Arc<ServerConfig>>,
 }
 
 /// The API while it serves.
@@ -82,9 +108,10 @@ impl Api {
     /// Begins to serve. At the first start of a store it makes an admin's token: the link that logs in with it is told
     /// once, and the token is kept in the folder for the local command line.
     pub(crate) async fn start(
-        store: Arc<dyn Store>, listener: TcpListener, settings: Settings, folder: &DataFolder,
+        store: Arc<dyn Store>, Socket { listener, tls }: Socket, settings: Settings, folder: &DataFolder,
     ) -> Result<Self, Stop> {
-        let url = format!("http://{}", listener.local_addr()?);
+        let scheme = if tls.is_some() { "https" } else { "http" };
+        let url = format!("{scheme}://{}", listener.local_addr()?);
         if let Some(secret) = first_admin_token(store.as_ref()).await? {
             folder.keep_admin_token(secret.reveal())?;
             eprintln!("first start: log in at {}", login_link(&url, &secret));
@@ -92,10 +119,17 @@ impl Api {
         listener.set_nonblocking(true)?;
         let listener = tokio::net::TcpListener::from_std(listener)?;
         let (stop, stopped) = oneshot::channel::<()>();
-        let task = tokio::spawn(punctual_server::serve(listener, AppState::new(store, settings), async {
-            // Also when nobody is left to say so.
-            let _told = stopped.await;
-        }));
+        let state = AppState::new(store, settings);
+        let task = tokio::spawn(async move {
+            let stopped = async {
+                // Also when nobody is left to say so.
+                let _told = stopped.await;
+            };
+            match tls {
+                Some(tls) => punctual_server::serve_tls(listener, tls, state, stopped).await,
+                None => punctual_server::serve(listener, state, stopped).await,
+            }
+        });
         Ok(Self { url, stop, task })
     }
 

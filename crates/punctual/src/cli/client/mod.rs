@@ -1,6 +1,7 @@
 //! The commands that speak the HTTP API: to a server, or to the same router in this process.
 
 mod api;
+mod doctor;
 mod job;
 mod policy;
 mod queue;
@@ -58,6 +59,7 @@ pub(crate) enum ClientCommand {
     #[command(visible_alias = "nodes")]
     Node(Over<Group<system::NodeCommand>>),
     Audit(Over<system::AuditArgs>),
+    Doctor(Over<doctor::DoctorArgs>),
 }
 
 impl ClientCommand {
@@ -81,6 +83,7 @@ impl ClientCommand {
             Self::Status(over) => over.command.run(&over.connect.connect().await?, out).await,
             Self::Node(over) => over.command.command.run(&over.connect.connect().await?, out).await,
             Self::Audit(over) => over.command.run(&over.connect.connect().await?, out).await,
+            Self::Doctor(over) => over.command.run(&over.connect.connect().await?, out).await,
         }
     }
 }

@@ -49,7 +49,8 @@ pub(crate) struct LsArgs {
 #[derive(Args)]
 pub(crate) struct RevokeArgs {
     /// The token's id
-    token: String,
+    #[arg(value_name = "TOKEN")]
+    id: String,
     #[command(flatten)]
     show: ShowArgs,
 }
@@ -86,8 +87,8 @@ impl TokenCommand {
                 show::list(out, list, TOKENS, "no tokens", async || api.list("/tokens", list.limit).await).await
             }
             Self::Revoke(args) => {
-                let answer = api.act(Method::DELETE, &format!("/tokens/{}", escaped(&args.token))).await?;
-                show::said(out, args.show, &answer, &format!("{}: revoked", args.token))
+                let answer = api.act(Method::DELETE, &format!("/tokens/{}", escaped(&args.id))).await?;
+                show::said(out, args.show, &answer, &format!("{}: revoked", args.id))
             }
         }
     }

@@ -10,7 +10,7 @@ use punctual_server::{PublicBind, Settings, check_bind, first_admin_token, login
 
 use super::super::Stop;
 use super::super::data::{DataFolder, Serving};
-use super::super::serve::Api;
+use super::super::serve::{Api, Socket};
 use super::Links;
 
 /// Where it listens unless somebody says otherwise.
@@ -52,7 +52,7 @@ impl Door {
         let secret = first_admin_token(store.as_ref()).await?;
         let secret = secret.ok_or_else(|| Stop::failure("the demo's store has a token already"))?;
         folder.keep_admin_token(secret.reveal())?;
-        let api = Api::start(Arc::clone(store), self.0, Settings::default(), &folder).await?;
+        let api = Api::start(Arc::clone(store), Socket { listener: self.0, tls: None }, Settings::default(), &folder).await?;
         folder.tell(&folder.database_url(), api.url())?;
         let links = Links {
             url: api.url().to_owned(),
