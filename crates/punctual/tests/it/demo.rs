@@ -97,7 +97,9 @@ fn a04_what_the_demo_tells_adds_up() {
     assert_eq!(made.len(), fired.len(), "each fired slot has a job of its own");
     let ended: BTreeMap<_, _> = runs.iter().map(|run| (text(run, "job_id"), run)).collect();
     assert_eq!(ended.len(), runs.len(), "no job has two runs");
-    assert!(u64::try_from(made.iter().filter(|job| !ended.contains_key(*job)).count()).unwrap() <= number(summary, "open"));
+    assert!(
+        u64::try_from(made.iter().filter(|job| !ended.contains_key(*job)).count()).unwrap() <= number(summary, "open")
+    );
 
     assert_eq!(number(summary, "slots_fired"), u64::try_from(fired.len()).unwrap());
     assert_eq!(number(summary, "retries"), u64::try_from(events["retry"].len()).unwrap());
@@ -122,7 +124,8 @@ fn the_demo_serves_the_api_and_every_command_it_names_works() {
     let mut demo = Running::start(&["--headless"]);
     let opening = demo.paragraph();
     let data = folder(&opening).to_owned();
-    let told: Vec<_> = opening.lines().filter_map(|line| line.split_once(" punctual ")).map(|(_, words)| words).collect();
+    let told: Vec<_> =
+        opening.lines().filter_map(|line| line.split_once(" punctual ")).map(|(_, words)| words).collect();
     assert_eq!(told.len(), 3, "{opening}");
     for words in told {
         let words: Vec<_> = words.split_whitespace().collect();
