@@ -126,12 +126,15 @@ async fn the_same_seed_gives_the_same_history_on_any_day_and_another_gives_anoth
 
 #[tokio::test]
 async fn a05_the_history_holds_one_of_each_thing_worth_seeing_and_every_check_passes() {
-    let seeded = Seeded::new(PRESENT, 1).await;
-    shows_what_needs_somebody(&seeded).await;
-    shows_every_end(&seeded);
-    shows_every_reason(&seeded).await;
-    let findings = seeded.store.run_checks(10).await.unwrap();
-    assert!(findings.iter().all(|finding| finding.check.severity() < Severity::Broken), "{findings:?}");
+    // In the afternoon, and at the midnight of a week in which the clocks changed.
+    for (present, seed) in [(PRESENT, 1), ("2026-03-31T00:00:00Z", 5)] {
+        let seeded = Seeded::new(present, seed).await;
+        shows_what_needs_somebody(&seeded).await;
+        shows_every_end(&seeded);
+        shows_every_reason(&seeded).await;
+        let findings = seeded.store.run_checks(10).await.unwrap();
+        assert!(findings.iter().all(|finding| finding.check.severity() < Severity::Broken), "{findings:?}");
+    }
 }
 
 async fn shows_what_needs_somebody(seeded: &Seeded) {
