@@ -101,7 +101,7 @@ impl Past<'_> {
             Turn::PowerCut => self.power_cut().await?,
             Turn::EditPrices => self.edit_prices().await?,
             Turn::PauseForGood => self.pause("removes too much since 4.12, see OPS-1423").await?,
-            Turn::PauseQueue => self.store.set_queue_paused(PAUSED_QUEUE, true).await?,
+            Turn::PauseQueue => self.pause_queue().await?,
             Turn::FillQueue => self.fill_queue().await?,
             Turn::ExporterLeaves => self.exporter_leaves().await?,
             Turn::AskForExport => self.ask_for_export().await?,
@@ -143,6 +143,11 @@ impl Past<'_> {
         Ok(())
     }
 
+    async fn pause_queue(&self) -> StoreResult<()> {
+        let store = self.by("maria", "queue.pause", format!("queue:{PAUSED_QUEUE}"));
+        store.set_queue_paused(PAUSED_QUEUE, true).await
+    }
+
     async fn node_dies(&mut self) -> StoreResult<()> {
         let busiest = (0..self.nodes.len()).max_by_key(|number| self.nodes.get(*number).map(|it| it.running.len()));
         self.lose_node(busiest.unwrap_or(0)).await
@@ -177,7 +182,8 @@ impl Past<'_> {
 
     /// Cancels the report while it runs: the node learns of it with its next heartbeat, and stops.
     async fn cancel_report(&mut self) -> StoreResult<()> {
-        let is_report = |happening: &Happening| matches!(happening, Happening::End(end) if end.script.artifact.is_some());
+        let is_report =
+            |happening: &Happening| matches!(happening, Happening::End(end) if end.script.artifact.is_some());
         let Some(key) = self.agenda.iter().find(|(_, it)| is_report(it)).map(|(key, _)| *key) else { return Ok(()) };
         let Some(Happening::End(end)) = self.agenda.remove(&key) else { return Ok(()) };
         let cancelled = self.by("jonas", "job.cancel", format!("job:{}", end.job)).cancel_job(end.job).await?;
