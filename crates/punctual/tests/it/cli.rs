@@ -41,8 +41,8 @@ const STORY: &[(&str, Prints)] = &[
     ("schedule runs nightly --json", Answer("get", "/schedules/{key}/runs")),
     ("schedule slots nightly --json", Answer("get", "/schedules/{key}/slots")),
     ("why nightly 2026-11-16T02:30 --json", Answer("get", "/schedules/{key}/why")),
-    ("schedule backfill nightly --from 2026-03-01T00:00 --until 2026-03-03T00:00 --json", Answer("post", "/schedules/{key}/backfill")),
-    ("schedule backfill nightly --from 2026-03-01T00:00 --until 2026-03-03T00:00 --per-minute 1 --yes --json =filled", Created("post", "/schedules/{key}/backfill")),
+    ("schedule backfill nightly --from {three_days_ago} --until {yesterday} --json", Answer("post", "/schedules/{key}/backfill")),
+    ("schedule backfill nightly --from {three_days_ago} --until {yesterday} --per-minute 1 --yes --json =filled", Created("post", "/schedules/{key}/backfill")),
     ("backfill ls nightly --json", Answer("get", "/schedules/{key}/backfills")),
     ("backfill show {filled} --json", Answer("get", "/backfills/{id}")),
     ("backfill cancel {filled} --json", Answer("post", "/backfills/{id}/cancel")),
@@ -96,6 +96,12 @@ fn words(line: &str) -> Vec<String> {
     words
 }
 
+/// Days that are past, by name: history of before is not known for ever.
+fn days() -> BTreeMap<String, String> {
+    let ago = |days: i64| (jiff::Timestamp::now() - jiff::SignedDuration::from_hours(24 * days)).to_string();
+    BTreeMap::from([("three_days_ago".to_owned(), ago(3)), ("yesterday".to_owned(), ago(1))])
+}
+
 /// Where the commands go to.
 struct Place {
     arguments: Vec<String>,
@@ -108,7 +114,7 @@ impl Place {
     fn local(world: &World) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let arguments = vec!["--database".to_owned(), world.url.clone()];
-        Self { arguments, kept: BTreeMap::new(), _server: None, _folder: folder }
+        Self { arguments, kept: days(), _server: None, _folder: folder }
     }
 
     fn remote(world: &World) -> Self {
@@ -117,7 +123,7 @@ impl Place {
         let server = Server::on(&["--data", data, "--database", &world.url]);
         let token = std::fs::read_to_string(folder.path().join("admin.token")).unwrap();
         let arguments = ["--server", server.url(), "--token", token.trim()].map(str::to_owned).to_vec();
-        Self { arguments, kept: BTreeMap::new(), _server: Some(server), _folder: folder }
+        Self { arguments, kept: days(), _server: Some(server), _folder: folder }
     }
 
     /// Runs a line of the story, and keeps the id that it printed.
