@@ -24,8 +24,9 @@ WITH clock AS MATERIALIZED (
          nextval('punctual_internal.positions') * 1048576, clock.at, clock.at, w.serial_key
   FROM clock CROSS JOIN unnest($2::text[], $5::text[]) AS w (tail, serial_key)
 )
-SELECT at, (
-  SELECT CASE WHEN setval('punctual_internal.told', last_value) > 0 THEN pg_notify('punctual_wake', '') END
-  FROM punctual_internal.waits WHERE last_value > (SELECT last_value FROM punctual_internal.told)
-)
+SELECT at, CASE
+  WHEN pg_sequence_last_value('punctual_internal.waits') > pg_sequence_last_value('punctual_internal.told')
+    AND setval('punctual_internal.told', pg_sequence_last_value('punctual_internal.waits')) > 0
+  THEN pg_notify('punctual_wake', '')
+END
 FROM clock

@@ -2,7 +2,7 @@
 
 use crate::Shared;
 use crate::error::Work;
-use crate::firing::{Decided, Written};
+use crate::firing::{Decided, SlotSpec, Written};
 use crate::making::{Making, make_lanes_params};
 use crate::params::{params, time};
 use crate::rows::{self, Columns, Unreadable, value};
@@ -123,7 +123,8 @@ impl Tx<'_> {
                 }
                 Err(failure) => return Err(failure),
             }
-            let jobs: Vec<Making<'_>> = batch.iter().flat_map(Decided::making).collect();
+            let specs: Vec<SlotSpec> = batch.iter().flat_map(Decided::specs).collect();
+            let jobs: Vec<Making<'_>> = specs.iter().map(SlotSpec::making).collect();
             self.execute(sql::make_lanes, make_lanes_params(&jobs, Some(self.at()))).await?;
         }
         Ok(false)

@@ -31,6 +31,7 @@ mod recover;
 mod rows;
 mod schedules;
 mod session;
+mod singles;
 pub mod sql;
 pub mod sql_target;
 mod store;
