@@ -16,13 +16,13 @@ use std::collections::{BTreeSet, HashMap};
 use tokio_postgres::Row;
 use uuid::Uuid;
 
-/// The lock that claims share, and that pausing and reserving a queue take for themselves.
+/// The lock that claims share (`open_lanes`), and that pausing and reserving a queue take for themselves.
 ///
 /// One for all queues: a claim may be from thousands of them, and a lock for each would exhaust the lock table. Who
 /// pauses a queue waits for the claims that are going on, a few milliseconds, whichever queue they are from.
 pub(crate) const CLAIMS: i64 = 7_815_263_002;
 
-/// Claims: everything, COMMIT included, in one round trip.
+/// Claims: one statement is the whole transaction, and so one round trip.
 pub(crate) async fn claim_jobs(shared: &Shared, request: &ClaimRequest) -> StoreResult<Vec<ClaimedJob>> {
     let mut patience = Patience::default();
     loop {
@@ -39,35 +39,41 @@ async fn try_claim(shared: &Shared, request: &ClaimRequest) -> Work<Vec<ClaimedJ
         (!request.queues.is_empty()).then(|| request.queues.iter().map(String::as_str).collect());
     let types: Vec<&str> = request.job_types.iter().map(String::as_str).collect();
     let limit = crate::params::limit(request.limit);
-    let steps = [
-        Step::Word("BEGIN"),
-        Step::Rows(sql::check_lease_for_claim, params![node, lease, CLAIMS]),
-        Step::Rows(sql::claim_jobs, params![shared.turned(), queues, types, node, lease, request.claim_id.0, limit]),
-        Step::Word("COMMIT"),
-    ];
+    let params = params![shared.turned(), queues, types, node, lease, request.claim_id.0, limit];
     let session = shared.session().await?;
-    let mut answers = session.pipeline(&steps).await.map_err(commit_failure)?.into_iter().skip(1);
-    let holds = answers.next().is_some_and(|answer| !answer.rows().is_empty());
-    if !holds {
-        return Err(StoreError::LostLease.into());
-    }
-    let rows = answers.next().map(crate::session::Answer::rows).unwrap_or_default();
     let mut last = LastTarget::default();
-    let mut claimed: Vec<(Place, ClaimedJob)> =
-        rows::collect(&rows, |row| claimed(row, &mut last))?.into_iter().flatten().collect();
+    let answer = session.read(sql::claim_jobs, &params, |row| claimed(row, &mut last)).await.map_err(commit_failure)?;
+    let mut claimed = Vec::with_capacity(answer.len());
+    for row in answer {
+        match row.map_err(rows::unreadable)? {
+            Claimed::Job(place, job) => claimed.push((place, job)),
+            Claimed::Nothing => {}
+            Claimed::LostLease => return Err(StoreError::LostLease.into()),
+        }
+    }
     claimed.sort_unstable_by_key(|(place, _)| *place);
     Ok(claimed.into_iter().map(|(_, job)| job).collect())
 }
 
-fn claimed(row: &Row, last: &mut LastTarget) -> Result<Option<(Place, ClaimedJob)>, Unreadable> {
-    if Columns::of(row).optional_id::<JobId>()?.is_none() {
-        return Ok(None);
+/// A row of the answer to a claim.
+enum Claimed {
+    Job(Place, ClaimedJob),
+    Nothing,
+    LostLease,
+}
+
+fn claimed(row: &Row, last: &mut LastTarget) -> Result<Claimed, Unreadable> {
+    let mut c = Columns::of(row);
+    if c.optional_id::<JobId>()?.is_none() {
+        c.skip(rows::JOB_COLUMNS + 3);
+        let holds: bool = c.next()?;
+        return Ok(if holds { Claimed::Nothing } else { Claimed::LostLease });
     }
     let job = rows::job_like_the_last(row, last)?;
     let mut c = Columns::of(row);
     c.skip(rows::JOB_COLUMNS);
     let place = Place { priority: c.next()?, position: c.next()?, created_at: c.time()?, job_id: job.id };
-    Ok(Some((place, ClaimedJob { job, started_at: c.time()? })))
+    Ok(Claimed::Job(place, ClaimedJob { job, started_at: c.time()? }))
 }
 
 /// Renews a lease, on the connection that heartbeats have to themselves.

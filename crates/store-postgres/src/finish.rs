@@ -61,11 +61,16 @@ async fn try_close_completed(shared: &Shared, lease: Lease, runs: &[FinishedRun]
         trimmed(runs.iter().map(|run| run.usage.as_ref().map(Json::as_str))),
     ];
     let rows = shared.session().await?.rows(sql::close_completed, &params).await.map_err(commit_failure)?;
-    let closed: HashSet<JobId> = rows::collect(&rows, |row| Columns::of(row).id())?.into_iter().collect();
+    let closed: Option<Option<Vec<Uuid>>> = rows::collect(&rows, rows::value)?.pop();
+    let Some(closed) = closed.flatten() else { return Ok(None) };
+    if closed.len() == runs.len() {
+        return Ok(Some(vec![FinishResult::Closed { retry: None }; runs.len()]));
+    }
+    let closed: HashSet<Uuid> = closed.into_iter().collect();
     let result = |run: &FinishedRun| {
-        if closed.contains(&run.job_id) { FinishResult::Closed { retry: None } } else { FinishResult::LostLease }
+        if closed.contains(&run.job_id.0) { FinishResult::Closed { retry: None } } else { FinishResult::LostLease }
     };
-    Ok((!closed.is_empty()).then(|| runs.iter().map(result).collect()))
+    Ok(Some(runs.iter().map(result).collect()))
 }
 
 /// Two round trips: out of `running`, and everything that follows with the COMMIT.

@@ -160,15 +160,19 @@ fn alone_params<'a>(job: &Making<'a>, kind: &Kind<'a>, now: Option<SystemTime>) 
 }
 
 fn alike_params<'a>(jobs: &[Making<'a>], kind: &Kind<'a>, now: Option<SystemTime>) -> Work<Params<'a>> {
+    let common = &kind.spec.target;
+    let other = |job: &Making<'a>| {
+        (job.spec.target != *common).then(|| document("target", &job.spec.target)).transpose()
+    };
     let own = params![
         now,
         jobs.iter().map(|job| tail(job.bits)).collect::<Vec<_>>(),
-        jobs.iter().map(|job| document("target", &job.spec.target)).collect::<Work<Vec<_>>>()?,
+        trimmed(jobs.iter().map(other).collect::<Work<Vec<_>>>()?.into_iter()),
         jobs.iter().map(|job| job.spec.input.as_str()).collect::<Vec<_>>(),
         trimmed(jobs.iter().map(|job| job.spec.serial_key.as_deref())),
         trimmed(jobs.iter().map(|job| job.spec.trace_context.as_deref())),
     ];
-    kind.common_params(own)
+    Ok(kind.common_params(own)?.with(document("target", common)?))
 }
 
 fn any_params<'a>(

@@ -17,7 +17,6 @@ statements! {
     audit_after,
     audit_page,
     audit_page_of_subject,
-    check_lease_for_claim,
     claim_jobs = "claim_jobs" "job_columns" "claimed_jobs",
     close_completed,
     close_runs,
