@@ -42,5 +42,5 @@ WITH clock AS MATERIALIZED (
                                          queued_at, serial_key, schedule_id, started_at)
   SELECT job_id, $4, $5, $6, lane_id, priority, position, created_at, queued_at, serial_key, schedule_id, clock.at
   FROM taken CROSS JOIN clock
-  RETURNING job_id, priority, position, created_at, started_at
+  RETURNING job_id, priority, position, created_at
 )

@@ -8,8 +8,10 @@ use crate::rows::{self, Columns, LastTarget, Unreadable, document, value};
 use crate::session::{Session, Step};
 use crate::sql;
 use crate::tx::{Patience, Tx, commit_failure};
+use jiff::Timestamp;
 use punctual_core::id::{JobId, LeaseId, NodeId};
 use punctual_core::invalid::Invalid;
+use punctual_core::job::Job;
 use punctual_core::order::Place;
 use punctual_core::store::{ClaimRequest, ClaimedJob, Heartbeat, Lease, NewNode, NodePulse, StoreError, StoreResult};
 use std::collections::{BTreeSet, HashMap};
@@ -43,37 +45,42 @@ async fn try_claim(shared: &Shared, request: &ClaimRequest) -> Work<Vec<ClaimedJ
     let session = shared.session().await?;
     let mut last = LastTarget::default();
     let answer = session.read(sql::claim_jobs, &params, |row| claimed(row, &mut last)).await.map_err(commit_failure)?;
-    let mut claimed = Vec::with_capacity(answer.len());
+    let mut started_at = None;
+    let mut claimed: Vec<(Place, Job)> = Vec::with_capacity(answer.len());
     for row in answer {
         match row.map_err(rows::unreadable)? {
             Claimed::Job(place, job) => claimed.push((place, job)),
-            Claimed::Nothing => {}
-            Claimed::LostLease => return Err(StoreError::LostLease.into()),
+            Claimed::Since(at) => started_at = at,
         }
     }
+    let started_at = started_at.ok_or(StoreError::LostLease)?;
     claimed.sort_unstable_by_key(|(place, _)| *place);
-    Ok(claimed.into_iter().map(|(_, job)| job).collect())
+    Ok(claimed.into_iter().map(|(_, job)| ClaimedJob { job, started_at }).collect())
 }
 
 /// A row of the answer to a claim.
 enum Claimed {
-    Job(Place, ClaimedJob),
-    Nothing,
-    LostLease,
+    Job(Place, Job),
+    /// Since when all of them run; nothing when the lease does not hold.
+    Since(Option<Timestamp>),
 }
 
 fn claimed(row: &Row, last: &mut LastTarget) -> Result<Claimed, Unreadable> {
-    let mut c = Columns::of(row);
-    if c.optional_id::<JobId>()?.is_none() {
-        c.skip(rows::JOB_COLUMNS + 3);
-        let holds: bool = c.next()?;
-        return Ok(if holds { Claimed::Nothing } else { Claimed::LostLease });
+    let mut place = Columns::of(row);
+    place.skip(rows::JOB_COLUMNS);
+    if Columns::of(row).optional_id::<JobId>()?.is_none() {
+        place.skip(3);
+        let (at, holds) = (place.time()?, place.next::<bool>()?);
+        return Ok(Claimed::Since(holds.then_some(at)));
     }
     let job = rows::job_like_the_last(row, last)?;
-    let mut c = Columns::of(row);
-    c.skip(rows::JOB_COLUMNS);
-    let place = Place { priority: c.next()?, position: c.next()?, created_at: c.time()?, job_id: job.id };
-    Ok(Claimed::Job(place, ClaimedJob { job, started_at: c.time()? }))
+    let place = Place {
+        priority: place.next::<Option<i32>>()?.unwrap_or(job.spec.priority),
+        position: place.next()?,
+        created_at: place.optional_time()?.unwrap_or(job.created_at),
+        job_id: job.id,
+    };
+    Ok(Claimed::Job(place, job))
 }
 
 /// Renews a lease, on the connection that heartbeats have to themselves.

@@ -182,6 +182,8 @@ impl PostgresStore {
         if migrate::migrate(&session).await? {
             // It has held thousands of locks, and looks through the room for them at the end of every transaction.
             session.discard();
+        } else {
+            drop(session);
         }
         if let Err(error) = shared.make_partitions(shared.turned_time()).await {
             tracing::warn!(%error, "failed to make partitions; the default ones take the rows");
