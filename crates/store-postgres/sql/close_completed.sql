@@ -1,7 +1,8 @@
--- Closes runs that completed, in one statement, where nothing else follows from their ends: no serial key to be freed, no
--- schedule to be told. The answer is how many were closed and, unless that is all of them, which. What is missing must
--- be judged by itself, or has lost its lease: if nobody is going to ($9), nothing is closed unless all are held and of
--- that kind. When there is nothing to tell of the runs but that they completed ($10), the lists are not even looked at.
+-- Closes runs that completed, in one statement, where nothing else follows from their ends: no serial key to be freed,
+-- no schedule to be told. The answer is how many were closed and, unless that is all of them, which. What is missing
+-- must be judged by itself, or has lost its lease: if nobody is going to ($9), nothing is closed unless all are held
+-- and of that kind. When there is nothing to tell of the runs but that they completed ($10), the lists are not even
+-- looked at.
 --
 -- Differs from SQLite, where a second statement costs no round trip. The fence as in `take_running`.
 WITH held AS MATERIALIZED (

@@ -1,10 +1,10 @@
--- Fires schedules of which each has one slot above its watermark, and that slot one job that waits for nobody: what most
--- batches are. Ledger, jobs, queue and plans in one statement, at half the cost of one for each. The jobs are copied
--- from their schedules, whose definitions are those that were decided by as long as the version is the same.
+-- Fires schedules of which each has one slot above its watermark, and that slot one job that waits for nobody: what
+-- most batches are. Ledger, jobs, queue and plans in one statement. The jobs are copied from their schedules, whose
+-- definitions are those that were decided by as long as the version is the same.
 --
 -- Differs from SQLite, where a statement costs no round trip. The answer is how many schedules were planned: fewer than
--- were sent mean that a lane is missing or that somebody edited one meanwhile. A slot that was decided before is refused
--- by the ledger's primary key. Then the caller undoes everything and fires them one by one.
+-- were sent mean that a lane is missing or that somebody edited one meanwhile; a slot that was decided before is
+-- refused by the ledger's primary key. Then the caller undoes everything, and fires them one by one.
 WITH due AS MATERIALIZED (
   SELECT w.*, s.target, s.input, s.priority, s.retry, s.timeout_us, s.template_id, s.grant_id, s.owner,
          coalesce(w.detail, s.cron) AS trigger_detail, l.id AS lane_id
@@ -48,7 +48,9 @@ WITH due AS MATERIALIZED (
   RETURNING 1
 )
 SELECT count(*), CASE
-  WHEN pg_sequence_last_value('punctual_internal.waits') > pg_sequence_last_value('punctual_internal.told')
+  -- What is undone has told nobody, and the sequence would not know.
+  WHEN count(*) = cardinality($3) AND pg_sequence_last_value('punctual_internal.waits')
+    > pg_sequence_last_value('punctual_internal.told')
     AND setval('punctual_internal.told', pg_sequence_last_value('punctual_internal.waits')) > 0
   THEN pg_notify('punctual_wake', '')
 END

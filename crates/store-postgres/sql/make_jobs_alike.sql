@@ -14,8 +14,8 @@ WITH clock AS MATERIALIZED (
     id, created_at, lane_id, priority, target, input, serial_key, trace_context, tags, retry, timeout_us, template_id,
     grant_id, trigger, trigger_detail, owner)
   SELECT (clock.prefix || w.tail)::uuid, clock.at, clock.lane_id, $9::integer, coalesce(w.target::json, clock.target),
-         w.input::json, w.serial_key, w.trace_context, $10::text::json, $11::text::json, $12::bigint, $13::uuid, $14::uuid,
-         $15::text, $16::text, $17::text
+         w.input::json, w.serial_key, w.trace_context, $10::text::json, $11::text::json, $12::bigint, $13::uuid,
+         $14::uuid, $15::text, $16::text, $17::text
   FROM clock
   CROSS JOIN unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::text[])
     AS w (tail, target, input, serial_key, trace_context)

@@ -43,10 +43,7 @@ const MANY: usize = 64;
 
 /// Whether a run's end may be what most are: it completed, and nothing follows from that.
 fn is_plain(run: &FinishedRun) -> bool {
-    run.outcome == Outcome::Completed
-        && run.error_code.is_none()
-        && run.error.is_none()
-        && run.again == Again::ByPolicy
+    run.outcome == Outcome::Completed && run.error_code.is_none() && run.error.is_none() && run.again == Again::ByPolicy
 }
 
 /// What goes into `close_completed`. If the rest is judged in the same transaction, it closes what it can; else all or

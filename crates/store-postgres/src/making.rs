@@ -139,9 +139,7 @@ pub(crate) fn making<'a>(
     };
     match (kinds.as_slice(), jobs) {
         ([kind], [job]) if place && is_plain(job) => Ok((sql::make_job, alone_params(job, kind, now)?)),
-        ([kind], _) if place && jobs.iter().all(is_plain) => {
-            Ok((sql::make_jobs_alike, alike_params(jobs, kind, now)?))
-        }
+        ([kind], _) if place && jobs.iter().all(is_plain) => Ok((sql::make_jobs_alike, alike_params(jobs, kind, now)?)),
         _ => Ok((sql::make_jobs, any_params(jobs, &kinds, kind_of, now, place)?)),
     }
 }
@@ -161,9 +159,8 @@ fn alone_params<'a>(job: &Making<'a>, kind: &Kind<'a>, now: Option<SystemTime>) 
 
 fn alike_params<'a>(jobs: &[Making<'a>], kind: &Kind<'a>, now: Option<SystemTime>) -> Work<Params<'a>> {
     let common = &kind.spec.target;
-    let other = |job: &Making<'a>| {
-        (job.spec.target != *common).then(|| document("target", &job.spec.target)).transpose()
-    };
+    let other =
+        |job: &Making<'a>| (job.spec.target != *common).then(|| document("target", &job.spec.target)).transpose();
     let own = params![
         now,
         jobs.iter().map(|job| tail(job.bits)).collect::<Vec<_>>(),

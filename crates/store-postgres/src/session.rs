@@ -142,9 +142,7 @@ impl Session {
         }
     }
 
-    async fn run_stream(
-        &self, sql: &str, named: Option<&Statement>, params: &Params<'_>,
-    ) -> Result<RowStream, Error> {
+    async fn run_stream(&self, sql: &str, named: Option<&Statement>, params: &Params<'_>) -> Result<RowStream, Error> {
         match named {
             Some(statement) => self.client().query_raw(statement, params.values()).await,
             None => self.client().query_typed_raw(sql, params.typed()).await,
