@@ -1,5 +1,6 @@
 //! Who asks: tokens and sessions, roles, owners, and the protection of cookies.
 
+use crate::Peer;
 use crate::extract::Sent;
 use crate::problem::{Answered, Problem};
 use crate::secret::{self, Secret};
@@ -17,7 +18,7 @@ use punctual_core::store::{Store, StoreError, StoreResult};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::convert::Infallible;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use utoipa::ToSchema;
@@ -26,13 +27,17 @@ use utoipa::ToSchema;
 /// another server on the same store.
 const BELIEVED_FOR: Duration = Duration::from_secs(1);
 
+/// Who owns the first token, and what is made by a program in its own process.
+const ADMIN: &str = "admin";
+
 /// How many tokens are believed at once.
 const BELIEVED_MAX: usize = 1_000;
 
 /// Whoever asks.
 #[derive(Debug, Clone)]
 pub(crate) struct Caller {
-    pub(crate) token_id: TokenId,
+    /// `None` when it is a program that has the store itself open.
+    pub(crate) token_id: Option<TokenId>,
     pub(crate) name: String,
     pub(crate) owner: String,
     pub(crate) role: Role,
@@ -43,7 +48,13 @@ pub(crate) struct Caller {
 impl Caller {
     fn of(token: Token, session: Option<String>) -> Self {
         let NewToken { name, owner, role, .. } = token.token;
-        Self { token_id: token.id, name, owner, role, session }
+        Self { token_id: Some(token.id), name, owner, role, session }
+    }
+
+    /// Whoever has the store open in his own process, and so could change it without asking.
+    pub(crate) fn in_process() -> Self {
+        let (name, owner) = ("command line".to_owned(), ADMIN.to_owned());
+        Self { token_id: None, name, owner, role: Role::Admin, session: None }
     }
 
     /// Whose things he sees: everybody's when `None`.
@@ -99,6 +110,10 @@ impl Believed {
 
 /// Lets only those in who may do what they ask for: looking needs a viewer, everything else an operator.
 pub(crate) async fn authenticate(State(state): State<AppState>, mut request: Request, next: Next) -> Response {
+    // Put there by this process; nothing that is sent can do so.
+    if request.extensions().get::<Caller>().is_some() {
+        return next.run(request).await;
+    }
     match admit(&state, request.headers(), request.method(), address(request.extensions())).await {
         Ok(caller) => {
             request.extensions_mut().insert(caller);
@@ -113,7 +128,7 @@ async fn admit(state: &AppState, headers: &HeaderMap, method: &Method, from: Opt
         from.map_or(Ok(()), |from| state.shared.limits.stranger(from))?;
         return Err(not_authenticated());
     };
-    state.shared.limits.token(caller.token_id.0)?;
+    caller.token_id.map_or(Ok(()), |id| state.shared.limits.token(id.0))?;
     if matches!(*method, Method::GET | Method::HEAD) {
         return Ok(caller);
     }
@@ -144,7 +159,7 @@ impl<S: Sync> FromRequestParts<S> for Address {
 }
 
 fn address(extensions: &Extensions) -> Option<IpAddr> {
-    extensions.get::<ConnectInfo<SocketAddr>>().map(|ConnectInfo(from)| from.ip())
+    extensions.get::<ConnectInfo<Peer>>().map(|ConnectInfo(Peer(from))| from.ip())
 }
 
 async fn identify(state: &AppState, headers: &HeaderMap) -> Answered<Option<Caller>> {
@@ -282,7 +297,7 @@ pub async fn first_admin_token(store: &dyn Store) -> StoreResult<Option<Secret>>
         prefix: secret.prefix().unwrap_or_default().to_owned(),
         hash: secret.hash(),
         name: "first admin token".to_owned(),
-        owner: "admin".to_owned(),
+        owner: ADMIN.to_owned(),
         role: Role::Admin,
         expires_at: None,
     };

@@ -156,7 +156,7 @@ impl Ask {
     ) -> Change {
         Change {
             actor: self.caller.owner.clone(),
-            token_id: Some(self.caller.token_id),
+            token_id: self.caller.token_id,
             action: action.name,
             request_id: Some(self.request_id.clone()),
             before: action.before.as_deref().and_then(json_of),

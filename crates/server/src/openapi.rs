@@ -1,7 +1,7 @@
 //! The OpenAPI document: what the code says of itself, with what holds for every call.
 
 use crate::api;
-use crate::problem::Problem;
+use crate::problem::{FieldProblem, ProblemBody};
 use serde_json::{Map, Value, json};
 use std::sync::OnceLock;
 use utoipa::PartialSchema;
@@ -34,8 +34,8 @@ pub fn document() -> Value {
                     "description": "A session; changes also need the header X-CSRF-Token." },
     });
     let schemas = &mut components["schemas"];
-    schemas["Problem"] = serde_json::to_value(Problem::schema()).unwrap_or_default();
-    schemas["FieldProblem"] = serde_json::to_value(crate::problem::FieldProblem::schema()).unwrap_or_default();
+    schemas["Problem"] = serde_json::to_value(ProblemBody::schema()).unwrap_or_default();
+    schemas["FieldProblem"] = serde_json::to_value(FieldProblem::schema()).unwrap_or_default();
     // What only a document of `core` refers to.
     schemas["TextOrSecret"] = serde_json::to_value(api::words::TextOrSecret::schema()).unwrap_or_default();
     schemas["Statuses"] = serde_json::to_value(api::words::StatusesDocument::schema()).unwrap_or_default();

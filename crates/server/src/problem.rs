@@ -8,9 +8,13 @@ use punctual_core::store::StoreError;
 use serde::Serialize;
 use utoipa::ToSchema;
 
+/// A refusal. Boxed, because it carries its whole explanation and every handler may return one.
+#[derive(Debug, Clone)]
+pub(crate) struct Problem(Box<ProblemBody>);
+
 /// Why a request was refused (RFC 9457, `application/problem+json`).
 #[derive(Debug, Clone, Serialize, ToSchema)]
-pub(crate) struct Problem {
+pub(crate) struct ProblemBody {
     /// Where the code is explained.
     #[serde(rename = "type")]
     kind: String,
@@ -50,7 +54,7 @@ pub(crate) type Answered<T> = Result<T, Problem>;
 
 impl Problem {
     pub(crate) fn new(status: StatusCode, code: &'static str, detail: impl Into<String>) -> Self {
-        Self {
+        Self(Box::new(ProblemBody {
             kind: format!("/docs#problem-{code}"),
             title: status.canonical_reason().unwrap_or("Problem").to_owned(),
             status: status.as_u16(),
@@ -60,22 +64,23 @@ impl Problem {
             errors: Vec::new(),
             request_id: None,
             retry_after_secs: None,
-        }
+        }))
     }
 
     pub(crate) fn remedy(mut self, remedy: impl Into<String>) -> Self {
-        self.remedy = Some(remedy.into());
+        self.0.remedy = Some(remedy.into());
         self
     }
 
     /// Names the part of the request that is meant.
     pub(crate) fn at(mut self, pointer: impl Into<String>) -> Self {
-        self.errors.push(FieldProblem { pointer: pointer.into(), detail: self.detail.clone() });
+        let detail = self.0.detail.clone();
+        self.0.errors.push(FieldProblem { pointer: pointer.into(), detail });
         self
     }
 
     pub(crate) fn retry_after(mut self, secs: u64) -> Self {
-        self.retry_after_secs = Some(secs);
+        self.0.retry_after_secs = Some(secs);
         self
     }
 
@@ -86,7 +91,7 @@ impl Problem {
     }
 
     pub(crate) fn with_request(mut self, id: Option<&str>) -> Self {
-        self.request_id = id.map(str::to_owned);
+        self.0.request_id = id.map(str::to_owned);
         self
     }
 }
@@ -97,8 +102,10 @@ impl From<Invalid> for Problem {
         let pointer = format!("/{}", field.replace('.', "/"));
         // Some say in the problem itself what to do.
         let remedy = remedy.or_else(|| Some(format!("change {field} as it says, and send it again")));
-        let refused = Self::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid", format!("{field}: {problem}"));
-        Self { remedy, errors: vec![FieldProblem { pointer, detail: problem }], ..refused }
+        let mut refused = Self::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid", format!("{field}: {problem}"));
+        refused.0.remedy = remedy;
+        refused.0.errors = vec![FieldProblem { pointer, detail: problem }];
+        refused
     }
 }
 
@@ -140,21 +147,19 @@ impl From<StoreError> for Problem {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        let retry_after = self.retry_after_secs;
-        // Kept beside the body, so that the guard can put the request's id into it.
-        let kept = self.clone();
-        let mut response = (status, Json(self)).into_response();
+        let status = StatusCode::from_u16(self.0.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let mut response = (status, Json(&*self.0)).into_response();
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
-        if let Some(secs) = retry_after {
+        if let Some(secs) = self.0.retry_after_secs {
             headers.insert(header::RETRY_AFTER, HeaderValue::from(secs));
         }
         if status == StatusCode::UNAUTHORIZED {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
-        if kept.request_id.is_none() {
-            response.extensions_mut().insert(kept);
+        if self.0.request_id.is_none() {
+            // Kept beside the body, so that the guard can put the request's id into it.
+            response.extensions_mut().insert(self);
         }
         response
     }

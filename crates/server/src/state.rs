@@ -7,7 +7,7 @@ use crate::metrics::Metrics;
 use crate::settings::Settings;
 use punctual_core::store::Store;
 use std::sync::Arc;
-use tokio::sync::watch;
+use tokio::sync::{Mutex, watch};
 
 /// What a server works on. Cheap to clone; all clones are one server.
 #[derive(Clone)]
@@ -22,6 +22,8 @@ pub(crate) struct Shared {
     pub(crate) believed: Believed,
     pub(crate) metrics: Metrics,
     pub(crate) hub: Hub,
+    /// Held by whoever looks through the whole store.
+    pub(crate) doctor: Mutex<()>,
     draining: watch::Sender<bool>,
 }
 
@@ -39,6 +41,7 @@ impl AppState {
             believed: Believed::default(),
             metrics: Metrics::default(),
             hub: Hub::new(Arc::clone(&store)),
+            doctor: Mutex::new(()),
             draining: watch::Sender::new(false),
             settings,
         };

@@ -16,22 +16,22 @@ use super::Stop;
 #[command(next_help_heading = "What jobs may reach")]
 pub(crate) struct CallArgs {
     /// Let HTTP jobs call this host, address or net as well; without it, they may call public addresses only
-    #[arg(long, value_name = "HOST[:PORT]|CIDR")]
+    #[arg(long, value_name = "HOST[:PORT]|CIDR", env = "PUNCTUAL_HTTP_ALLOW", value_delimiter = ',')]
     http_allow: Vec<Allowed>,
     /// Let HTTP jobs call this port of public addresses [default: 80, 443, 8080 and 8443]
-    #[arg(long = "http-port", value_name = "PORT")]
+    #[arg(long = "http-port", value_name = "PORT", env = "PUNCTUAL_HTTP_PORTS", value_delimiter = ',')]
     http_ports: Vec<u16>,
     /// A database for SQL jobs: postgres://…, sqlite:PATH, or where its address is kept, env:VARIABLE or <file:/PATH>
-    #[arg(long = "sql-connection", value_name = "NAME=URL", value_parser = pair)]
+    #[arg(long = "sql-connection", value_name = "NAME=URL", env = "PUNCTUAL_SQL_CONNECTIONS", value_parser = pair)]
     sql_connections: Vec<(String, String)>,
     /// A function that SQL jobs may call, such as `main=jobs.clean_up` or main=jobs.*
-    #[arg(long, value_name = "NAME=SCHEMA.FUNCTION", value_parser = pair)]
+    #[arg(long, value_name = "NAME=SCHEMA.FUNCTION", env = "PUNCTUAL_SQL_ALLOW", value_delimiter = ',', value_parser = pair)]
     sql_allow: Vec<(String, String)>,
     /// The folder of statement files that SQL jobs may run on an SQLite database
-    #[arg(long, value_name = "NAME=DIR", value_parser = pair)]
+    #[arg(long, value_name = "NAME=DIR", env = "PUNCTUAL_SQL_STATEMENTS", value_delimiter = ',', value_parser = pair)]
     sql_statements: Vec<(String, String)>,
     /// Hand out this secret to jobs, such as env:SHOP_* or <file:/run/secrets>/*; without it, all but Punctual's own
-    #[arg(long, value_name = "PATTERN")]
+    #[arg(long, value_name = "PATTERN", env = "PUNCTUAL_SECRET_ALLOW", value_delimiter = ',')]
     secret_allow: Vec<String>,
 }
 

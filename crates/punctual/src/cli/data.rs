@@ -4,21 +4,35 @@ use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::Stop;
+
+/// The file with the token that the first server on a folder makes.
+const ADMIN_TOKEN: &str = "admin.token";
 
 /// The folder for everything that is written.
 #[derive(Debug, Clone)]
 pub(crate) struct DataFolder(PathBuf);
 
 /// What a server says about itself to those who come to the same folder.
-#[derive(Debug, Serialize)]
-struct ServeFile<'a> {
+#[derive(Debug, Serialize, Deserialize)]
+struct ServeFile {
     pid: u32,
-    version: &'a str,
-    database: &'a str,
+    version: String,
+    database: String,
+    /// Where its API is.
+    url: String,
     started_at: jiff::Timestamp,
+}
+
+/// A server that runs on a folder, for whoever may read it.
+#[derive(Debug)]
+pub(crate) struct Running {
+    /// Where its API is.
+    pub(crate) url: String,
+    /// The admin's token, if it is kept here.
+    pub(crate) token: Option<String>,
 }
 
 impl DataFolder {
@@ -46,37 +60,61 @@ impl DataFolder {
 
     /// Takes the folder for one server. A lock tells whether another one has it, because a file of a process that was
     /// killed stays behind and a lock does not.
-    pub(crate) fn serve(&self, database: &str) -> Result<Serving, Stop> {
-        let failed =
-            |what: &Path, error: &std::io::Error| Stop::failure(format!("cannot write {}: {error}", what.display()));
-        let (lock_path, path) = (self.0.join("serve.lock"), self.0.join("serve.json"));
+    pub(crate) fn hold(&self) -> Result<Serving, Stop> {
+        let lock_path = self.0.join("serve.lock");
         let lock = private(&lock_path, false).map_err(|error| failed(&lock_path, &error))?;
         match lock.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                return Err(Stop::failure(format!(
-                    "another server runs on {}; stop it, or name another folder with --data DIR",
-                    self.0.display()
-                )));
-            }
-            Err(TryLockError::Error(error)) => return Err(failed(&lock_path, &error)),
+            Ok(()) => Ok(Serving { path: self.0.join("serve.json"), _lock: lock }),
+            Err(TryLockError::WouldBlock) => Err(Stop::failure(format!(
+                "another server runs on {}; stop it, or name another folder with --data DIR",
+                self.0.display()
+            ))),
+            Err(TryLockError::Error(error)) => Err(failed(&lock_path, &error)),
         }
+    }
+
+    /// Tells those who come to the folder about the server that has it.
+    pub(crate) fn tell(&self, database: &str, url: &str) -> Result<(), Stop> {
         let told = ServeFile {
             pid: std::process::id(),
-            version: env!("CARGO_PKG_VERSION"),
-            database,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            database: database.to_owned(),
+            url: url.to_owned(),
             started_at: jiff::Timestamp::now(),
         };
-        // Written aside and put in place, so that nobody reads half of it.
-        let aside = self.0.join("serve.json.new");
-        let text = serde_json::to_vec(&told).map_err(std::io::Error::from);
-        let written = text.and_then(|text| {
-            private(&aside, true)?.write_all(&text)?;
-            std::fs::rename(&aside, &path)
-        });
-        written.map_err(|error| failed(&path, &error))?;
-        Ok(Serving { path, _lock: lock })
+        self.write("serve.json", &serde_json::to_vec(&told).map_err(std::io::Error::from)?)
     }
+
+    /// The server that has the folder, if there is one: what a killed one left behind does not count.
+    pub(crate) fn running(&self) -> Option<Running> {
+        let lock = File::open(self.0.join("serve.lock")).ok()?;
+        if !matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock)) {
+            return None;
+        }
+        let told: ServeFile = serde_json::from_slice(&std::fs::read(self.0.join("serve.json")).ok()?).ok()?;
+        Some(Running { url: told.url, token: self.admin_token() })
+    }
+
+    /// Keeps the admin's token for the folder's owner.
+    pub(crate) fn keep_admin_token(&self, secret: &str) -> Result<(), Stop> {
+        self.write(ADMIN_TOKEN, format!("{secret}\n").as_bytes())
+    }
+
+    fn admin_token(&self) -> Option<String> {
+        let text = std::fs::read_to_string(self.0.join(ADMIN_TOKEN)).ok()?;
+        Some(text.trim().to_owned()).filter(|token| !token.is_empty())
+    }
+
+    /// Written aside and put in place, so that nobody reads half of it.
+    fn write(&self, name: &str, bytes: &[u8]) -> Result<(), Stop> {
+        let (path, aside) = (self.0.join(name), self.0.join(format!("{name}.new")));
+        let written = private(&aside, true).and_then(|mut file| file.write_all(bytes));
+        written.and_then(|()| std::fs::rename(&aside, &path)).map_err(|error| failed(&path, &error))
+    }
+}
+
+fn failed(what: &Path, error: &std::io::Error) -> Stop {
+    Stop::failure(format!("cannot write {}: {error}", what.display()))
 }
 
 /// A folder that this process serves; given back when it is dropped.

@@ -1,9 +1,14 @@
 //! What all commands share: the list of them, output, failures and exit codes.
 
 mod calls;
+#[cfg(feature = "server")]
+mod client;
+mod config;
 mod cron;
 mod data;
 mod demo;
+mod pages;
+#[cfg(feature = "server")]
 mod serve;
 mod signals;
 mod worker;
@@ -11,7 +16,9 @@ mod worker;
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+
+use self::config::FromFiles;
 
 /// Work that runs on time, once, and leaves a record.
 #[derive(Parser)]
@@ -27,8 +34,15 @@ enum Command {
     #[command(subcommand)]
     Cron(cron::CronCommand),
     Demo(demo::DemoArgs),
+    #[cfg(feature = "server")]
     Serve(serve::ServeArgs),
     Worker(worker::WorkerArgs),
+    #[cfg(feature = "server")]
+    #[command(flatten)]
+    Client(client::ClientCommand),
+    Config(config::ConfigArgs),
+    Completions(pages::CompletionsArgs),
+    Man(pages::ManArgs),
 }
 
 const EXIT_CODES: &str = "Exit codes: 0 ok, 1 failure, 2 usage, 3 not found, 4 conflict, \
@@ -39,6 +53,12 @@ const EXIT_CODES: &str = "Exit codes: 0 ok, 1 failure, 2 usage, 3 not found, 4 c
 pub(crate) enum Exit {
     Failure = 1,
     Usage = 2,
+    NotFound = 3,
+    Conflict = 4,
+    NotAuthorised = 5,
+    Unreachable = 6,
+    Timeout = 7,
+    JobFailed = 8,
 }
 
 /// Why a command ends early.
@@ -48,6 +68,8 @@ pub(crate) enum Stop {
     Quiet,
     /// Said on standard error, with an exit code.
     Failed(Exit, String),
+    /// With the exit code of a command that was run for the user; it has said why itself.
+    Exited(u8),
 }
 
 impl Stop {
@@ -100,21 +122,38 @@ impl Write for Output {
 
 /// Runs the command line and says how it ended.
 pub(crate) fn run() -> ExitCode {
-    let cli = Cli::parse();
     let mut out = Output::new();
-    let done = match cli.command {
-        Command::Cron(command) => command.run(&mut out),
-        Command::Demo(args) => args.run(&mut out),
-        Command::Serve(args) => args.run(&mut out),
-        Command::Worker(args) => args.run(&mut out),
-    };
-    match done.and_then(|()| Ok(out.flush()?)) {
+    match carry_out(&mut out).and_then(|()| Ok(out.flush()?)) {
         Ok(()) | Err(Stop::Quiet) => ExitCode::SUCCESS,
+        Err(Stop::Exited(code)) => {
+            // The reader may be gone; the code still counts.
+            let _ = out.flush();
+            ExitCode::from(code)
+        }
         Err(Stop::Failed(exit, message)) => {
             // What was found before the failure still belongs on standard output, before the message.
             let _ = out.flush();
             let _ = writeln!(io::stderr(), "error: {message}");
             ExitCode::from(exit as u8)
         }
+    }
+}
+
+fn carry_out(out: &mut Output) -> Result<(), Stop> {
+    let line = Cli::command();
+    let files = FromFiles::read(&line)?;
+    let matches = files.put_under(line.clone()).get_matches();
+    let Cli { command } = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    match command {
+        Command::Cron(command) => command.run(out),
+        Command::Demo(args) => args.run(out),
+        #[cfg(feature = "server")]
+        Command::Serve(args) => args.run(out),
+        Command::Worker(args) => args.run(out),
+        #[cfg(feature = "server")]
+        Command::Client(command) => command.run(out),
+        Command::Config(args) => args.run(&line, &files, out),
+        Command::Completions(args) => args.run(line, out),
+        Command::Man(args) => args.run(line, out),
     }
 }

@@ -1,19 +1,23 @@
 //! `punctual worker`: one node on one store, until it is told to stop; `punctual serve` is one as well.
 
 use std::io::Write;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
 use jiff::SignedDuration;
+use punctual::calls::CallOptions;
 use punctual_core::duration::parse_duration;
+use punctual_core::store::Store;
 use punctual_engine::dispatch::DeskOptions;
 use punctual_engine::memory::Fallback;
 use punctual_engine::node::{self, NodeEvent, NodeOptions};
 use punctual_engine::retain::Keep;
 use punctual_engine::targets::command::{CommandExecutor, CommandOptions};
 use punctual_engine::work::Executors;
+use tokio::runtime::Runtime;
 
 use super::calls::CallArgs;
 use super::data::DataFolder;
@@ -27,7 +31,7 @@ pub(crate) struct WorkerArgs {
     #[arg(long, value_name = "DIR", env = "PUNCTUAL_DATA")]
     data: Option<PathBuf>,
     /// The store: sqlite:PATH or postgres://… [default: sqlite:DIR/punctual.db]
-    #[arg(long, value_name = "URL", env = "PUNCTUAL_DATABASE")]
+    #[arg(long, value_name = "URL", env = "PUNCTUAL_DATABASE", hide_env_values = true)]
     database: Option<String>,
     /// What the node is called [default: the host's name]
     #[arg(long, env = "PUNCTUAL_NAME")]
@@ -36,7 +40,7 @@ pub(crate) struct WorkerArgs {
     #[arg(long, value_name = "N", default_value_t = 8, env = "PUNCTUAL_CONCURRENCY", value_parser = at_least_one)]
     concurrency: usize,
     /// Take jobs of this queue only; may be given more than once
-    #[arg(long = "queue", value_name = "NAME")]
+    #[arg(long = "queue", value_name = "NAME", env = "PUNCTUAL_QUEUES", value_delimiter = ',')]
     queues: Vec<String>,
     /// How long running jobs may go on after the first signal to stop
     #[arg(long, value_name = "TIME", default_value = "30s", env = "PUNCTUAL_GRACE", value_parser = parse_duration)]
@@ -86,11 +90,18 @@ fn at_least_one(text: &str) -> Result<usize, String> {
 
 impl WorkerArgs {
     pub(crate) fn run(self, out: &mut Output) -> Result<(), Stop> {
+        self.check()?;
         let url = match &self.database {
             Some(url) => url.clone(),
             None => DataFolder::open(self.data())?.database_url(),
         };
         self.run_on(&url, out)
+    }
+
+    /// Refuses what cannot be meant, before anything is written.
+    pub(crate) fn check(&self) -> Result<(), Stop> {
+        self.options()?;
+        self.calls.options().map(drop)
     }
 
     /// The folder that was named.
@@ -104,27 +115,30 @@ impl WorkerArgs {
     }
 
     /// Works on a store until it is told to stop.
-    pub(crate) fn run_on(self, url: &str, out: &mut Output) -> Result<(), Stop> {
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-        runtime.block_on(self.work(url, out))
+    fn run_on(self, url: &str, out: &mut Output) -> Result<(), Stop> {
+        runtime()?.block_on(async {
+            let store = punctual::open(url).await?;
+            self.work(store, &without_password(url), Vec::new(), out).await
+        })
     }
 
-    async fn work(self, url: &str, out: &mut Output) -> Result<(), Stop> {
-        log_to_stderr();
-        let (options, calls) = (self.options()?, self.calls.options()?);
-        let store = punctual::open(url).await?;
+    /// The same on a store that is open. `shown` says where it is; no job may call the `own` addresses of this process.
+    pub(crate) async fn work(
+        self, store: Arc<dyn Store>, shown: &str, own: Vec<SocketAddr>, out: &mut Output,
+    ) -> Result<(), Stop> {
+        let options = self.options()?;
+        let calls = CallOptions { own_addresses: own, ..self.calls.options()? };
         let signals = both_signals(Signals::listen()?);
         // A node that is stopped for as long as this has given up its lease, and so must its commands.
         let commands = CommandOptions { silence: options.lease * 2 / 3, ..CommandOptions::default() };
         let executors = Executors::default().with("command", Arc::new(CommandExecutor::new(commands)));
         let executors = calls.executors(executors).map_err(|refused| Stop::usage(refused.to_string()))?;
-        let (name, shown) = (options.name.clone(), without_password(url));
+        let name = options.name.clone();
         // Lines are said from inside the node's loop; what cannot be said does not stop the work.
         let say = |event: NodeEvent| {
-            let _closed = tell(out, &event, &name, &shown);
+            let _closed = tell(out, &event, &name, shown);
         };
-        node::run_until(store, executors, options, signals, say).await?;
-        Ok(())
+        Ok(node::run_until(store, executors, options, signals, say).await?)
     }
 
     fn options(&self) -> Result<NodeOptions, Stop> {
@@ -146,6 +160,12 @@ impl WorkerArgs {
             ..usual
         })
     }
+}
+
+/// What a node runs on. Warnings are heard from here on.
+pub(crate) fn runtime() -> Result<Runtime, Stop> {
+    log_to_stderr();
+    Ok(tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?)
 }
 
 fn whole(time: SignedDuration) -> Duration {

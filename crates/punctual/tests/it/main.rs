@@ -1,7 +1,9 @@
 //! The real binary, driven as a user would, and the crate as a program embeds it.
 
 mod calls;
+mod cli;
 mod clocks;
+mod config;
 mod crash;
 mod cron;
 mod demo;
@@ -14,6 +16,7 @@ mod join;
 mod outage;
 mod pooler;
 mod process;
+mod readme;
 mod rehearse;
 mod serve;
 mod sharing;

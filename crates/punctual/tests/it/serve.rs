@@ -10,25 +10,48 @@ use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
-fn punctual(args: &[&str]) -> Command {
+/// The program, without what the environment of the tests may say to it.
+pub(crate) fn punctual(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_punctual"));
-    command.args(args).env_remove("PUNCTUAL_DATA").env_remove("PUNCTUAL_DATABASE");
+    command.args(args);
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("PUNCTUAL_")) {
+        command.env_remove(name);
+    }
     command
 }
 
+/// A server's arguments: a free port, so that servers do not meet.
+fn serve<'a>(args: &[&'a str]) -> Command {
+    let all: Vec<&'a str> = ["serve", "--listen", "127.0.0.1:0"].iter().chain(args).copied().collect();
+    punctual(&all)
+}
+
 /// A server, killed when it is dropped, so that a failing test leaves nothing behind.
-struct Server {
+pub(crate) struct Server {
     child: Child,
     said: BufReader<ChildStdout>,
+    /// The line that it is ready.
+    ready: String,
 }
 
 impl Server {
+    /// A server with an API on a free port.
+    pub(crate) fn on(args: &[&str]) -> Self {
+        Self::start(&mut serve(args))
+    }
+
     fn start(command: &mut Command) -> Self {
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let said = BufReader::new(child.stdout.take().unwrap());
-        let mut server = Self { child, said };
-        assert!(server.line().starts_with("ready: "));
+        let mut server = Self { child, said, ready: String::new() };
+        server.ready = server.line();
+        assert!(server.ready.starts_with("ready: "), "{}", server.ready);
         server
+    }
+
+    /// Where its API is.
+    pub(crate) fn url(&self) -> &str {
+        self.ready.split_once("API at ").unwrap().1
     }
 
     fn line(&mut self) -> String {
@@ -67,7 +90,7 @@ fn c08_a_server_owns_its_folder_tells_systemd_and_cleans_up() {
     // As systemd says it, with a second folder that is not ours.
     let state = folder.path().join("state");
     let folders = format!("{}:/nowhere", state.display());
-    let mut command = punctual(&["serve", "--name", "here"]);
+    let mut command = serve(&["--name", "here"]);
     command.env("STATE_DIRECTORY", folders).env("NOTIFY_SOCKET", folder.path().join("notify"));
     let mut server = Server::start(&mut command);
     assert_eq!(heard(), "READY=1");
@@ -78,7 +101,7 @@ fn c08_a_server_owns_its_folder_tells_systemd_and_cleans_up() {
     assert_eq!(told_text["database"], format!("sqlite:{}", state.join("punctual.db").display()));
     assert_eq!(mode(&told), 0o600);
 
-    let second = punctual(&["serve", "--data", state.to_str().unwrap()]).output().unwrap();
+    let second = serve(&["--data", state.to_str().unwrap()]).output().unwrap();
     assert_eq!(second.status.code(), Some(1));
     let complaint = String::from_utf8_lossy(&second.stderr).into_owned();
     assert!(complaint.contains("another server runs on") && complaint.contains("--data"), "{complaint}");
@@ -90,18 +113,18 @@ fn c08_a_server_owns_its_folder_tells_systemd_and_cleans_up() {
     assert_eq!(server.child.wait().unwrap().code(), Some(0));
     assert!(!told.exists());
     // And one that was killed leaves nothing that is in the way of the next.
-    let mut killed = Server::start(&mut punctual(&["serve", "--data", state.to_str().unwrap()]));
+    let mut killed = Server::start(&mut serve(&["--data", state.to_str().unwrap()]));
     killed.child.kill().unwrap();
     killed.child.wait().unwrap();
     assert!(told.exists());
-    drop(Server::start(&mut punctual(&["serve", "--data", state.to_str().unwrap()])));
+    drop(Server::start(&mut serve(&["--data", state.to_str().unwrap()])));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c08_a_server_says_what_it_waits_for_and_a_second_signal_means_now() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().to_str().unwrap();
-    let mut server = Server::start(&mut punctual(&["serve", "--data", data, "--grace", "1h"]));
+    let mut server = Server::start(&mut serve(&["--data", data, "--grace", "1h"]));
     let store = punctual::open(&format!("sqlite:{data}/punctual.db")).await.unwrap();
     let job = store.enqueue_jobs(vec![NewJob::new(Target::command(["sleep", "3600"]))]).await.unwrap()[0];
     while store.job(job).await.unwrap().unwrap().state() != JobState::Running {

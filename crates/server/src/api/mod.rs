@@ -1,6 +1,7 @@
 //! The resources of the API, and how they are put together.
 
 pub(crate) mod cron;
+pub(crate) mod doctor;
 pub(crate) mod job_shapes;
 pub(crate) mod jobs;
 pub(crate) mod plans;
@@ -15,7 +16,8 @@ pub(crate) mod words;
 
 use crate::cursor::{self, List};
 use crate::state::AppState;
-use crate::{auth, events, problem};
+use crate::{auth, docs, events, problem};
+use axum::routing::get;
 use axum::{Router, middleware};
 use serde::{Deserialize, Serialize};
 use std::fmt::Display;
@@ -101,6 +103,7 @@ fn guarded() -> OpenApiRouter<AppState> {
         .routes(routes!(system::nodes))
         .routes(routes!(system::stats))
         .routes(routes!(system::audit))
+        .routes(routes!(doctor::doctor))
         .routes(routes!(events::stream))
 }
 
@@ -117,7 +120,8 @@ pub(crate) fn routes(state: &AppState) -> Router {
         .fallback(problem::no_such_path)
         .method_not_allowed_fallback(problem::no_such_method)
         .layer(middleware::from_fn_with_state(state.clone(), auth::authenticate));
-    guarded.merge(open).with_state(state.clone())
+    let root = Router::new().route("/", get(docs::api_root)).method_not_allowed_fallback(problem::no_such_method);
+    guarded.merge(open).merge(root).with_state(state.clone())
 }
 
 /// What the code says about itself.

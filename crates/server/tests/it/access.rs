@@ -183,7 +183,7 @@ fn a16_too_many_requests_are_told_when_to_come_back() {
 fn c12_every_answer_protects_a_browser() {
     run(async {
         let world = World::with(Settings { https: true, ..Settings::default() }).await;
-        for path in ["/docs", "/docs/docs.js", "/openapi.json", "/livez", "/nothing", "/api/v1/jobs"] {
+        for path in ["/", "/docs", "/docs/docs.js", "/openapi.json", "/livez", "/nothing", "/api/v1/jobs"] {
             let answer = Call::new(world.address, "GET", path).send().await;
             let csp = answer.header("content-security-policy").unwrap_or_else(|| panic!("{path}"));
             assert!(csp.starts_with("default-src 'self'") && !csp.contains("unsafe"), "{csp}");
@@ -192,11 +192,27 @@ fn c12_every_answer_protects_a_browser() {
                 assert!(answer.header(header).is_some(), "{path} has no {header}");
             }
         }
-        let page = Call::new(world.address, "GET", "/docs").send().await.text;
-        assert!(!page.contains("//cdn") && !page.contains("style=") && !page.contains("onclick"), "nothing inline");
+        for path in ["/", "/docs"] {
+            let page = Call::new(world.address, "GET", path).send().await.text;
+            assert!(!page.contains("//cdn") && !page.contains("style=") && !page.contains("onclick"), "nothing inline");
+        }
         let answer = world.bare("POST", "/session").json(&json!({ "token": world.admin })).send().await;
         let cookie = answer.header("set-cookie").unwrap();
         assert!(cookie.starts_with("__Host-punctual_session=") && cookie.ends_with("; Secure"), "{cookie}");
+    });
+}
+
+#[test]
+fn a24_the_first_page_leads_to_everything_else() {
+    run(async {
+        let world = World::sqlite().await;
+        let page = Call::new(world.address, "GET", "/").send().await;
+        assert_eq!((page.status, page.header("content-type")), (200, Some("text/html; charset=utf-8")));
+        let links: Vec<_> = page.text.split("href=\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+        assert!(["/docs", "/api/v1", "/openapi.json"].iter().all(|needed| links.contains(needed)), "{links:?}");
+        for link in links {
+            assert_eq!(Call::new(world.address, "GET", link).send().await.status, 200, "{link} leads somewhere");
+        }
     });
 }
 

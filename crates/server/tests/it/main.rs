@@ -3,8 +3,10 @@
 mod access;
 mod bad_input;
 mod client;
+mod doctor;
 mod events;
 mod resources;
+mod tls;
 mod world;
 
 /// Runs each test on SQLite and on PostgreSQL.

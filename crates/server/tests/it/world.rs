@@ -11,6 +11,7 @@ use punctual_testkit::postgres::Database;
 use serde_json::Value;
 use std::future::Future;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::net::TcpListener;
@@ -32,33 +33,65 @@ pub struct World {
     pub admin: String,
     stop: Mutex<Option<oneshot::Sender<()>>>,
     serving: Mutex<Option<JoinHandle<()>>>,
-    _data: Data,
+    data: Data,
 }
 
-#[expect(dead_code, reason = "kept only so that it goes away with the world")]
+/// Where the data is; it goes away with the world.
 enum Data {
     Folder(tempfile::TempDir),
     Database(Database),
 }
 
+impl Data {
+    fn folder() -> Self {
+        Self::Folder(tempfile::tempdir().unwrap())
+    }
+
+    fn file(&self) -> PathBuf {
+        let Self::Folder(folder) = self else { panic!("it is in a database") };
+        folder.path().join("server.db")
+    }
+}
+
 impl World {
     pub async fn sqlite() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let store = SqliteStore::open(&folder.path().join("server.db"), SqliteOptions::default()).unwrap();
-        Self::serve(Arc::new(store), Data::Folder(folder), Settings::default()).await
+        Self::on_sqlite(SqliteOptions::default(), Settings::default()).await
     }
 
     pub async fn postgres() -> Self {
-        let database = Database::empty().await;
-        let store = PostgresStore::connect(&database.url(), PostgresOptions::default()).await.unwrap();
-        Self::serve(Arc::new(store), Data::Database(database), Settings::default()).await
+        Self::on_postgres(PostgresOptions::default()).await
     }
 
     /// The same with other settings, on SQLite.
     pub async fn with(settings: Settings) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let store = SqliteStore::open(&folder.path().join("server.db"), SqliteOptions::default()).unwrap();
-        Self::serve(Arc::new(store), Data::Folder(folder), settings).await
+        Self::on_sqlite(SqliteOptions::default(), settings).await
+    }
+
+    pub async fn on_sqlite(options: SqliteOptions, settings: Settings) -> Self {
+        let data = Data::folder();
+        let store = SqliteStore::open(&data.file(), options).unwrap();
+        Self::serve(Arc::new(store), data, settings).await
+    }
+
+    pub async fn on_postgres(options: PostgresOptions) -> Self {
+        let database = Database::empty().await;
+        let store = PostgresStore::connect(&database.url(), options).await.unwrap();
+        Self::serve(Arc::new(store), Data::Database(database), Settings::default()).await
+    }
+
+    /// Changes a table by hand, as somebody with a SQL prompt would; `{}` stands before the table's name.
+    pub async fn tamper(&self, sql: &str) {
+        let changed = match &self.data {
+            Data::Folder(_) => {
+                let prompt = rusqlite::Connection::open(self.data.file()).unwrap();
+                prompt.busy_timeout(Duration::from_secs(30)).unwrap();
+                u64::try_from(prompt.execute(&sql.replace("{}", "punctual_"), []).unwrap()).unwrap()
+            }
+            Data::Database(database) => {
+                database.connect().await.execute(&sql.replace("{}", "punctual_internal."), &[]).await.unwrap()
+            }
+        };
+        assert!(changed > 0, "`{sql}` changes something");
     }
 
     async fn serve(store: Arc<dyn Store>, data: Data, settings: Settings) -> Self {
@@ -78,7 +111,7 @@ impl World {
             admin: admin.reveal().to_owned(),
             stop: Mutex::new(Some(stop)),
             serving: Mutex::new(Some(serving)),
-            _data: data,
+            data,
         }
     }
 

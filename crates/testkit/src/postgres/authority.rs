@@ -13,8 +13,10 @@ pub struct Authority {
 /// A server's certificate and its key, as files.
 #[derive(Debug)]
 pub struct Certificate {
-    pub(super) certificate: PathBuf,
-    pub(super) key: PathBuf,
+    /// The certificate.
+    pub certificate: PathBuf,
+    /// Its key.
+    pub key: PathBuf,
 }
 
 impl Authority {

@@ -54,20 +54,23 @@ impl Default for HttpOptions {
     }
 }
 
+/// TLS that believes the system's authorities, and `more`.
+pub fn trusted_tls(more: Vec<CertificateDer<'static>>) -> Result<rustls::ClientConfig, rustls::Error> {
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    roots.add_parsable_certificates(more);
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let versions = rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
+    Ok(versions.with_root_certificates(roots).with_no_client_auth())
+}
+
 /// Makes HTTP calls.
 pub struct HttpExecutor(Caller);
 
 impl HttpExecutor {
     /// Reads the system's authorities once.
     pub fn new(options: HttpOptions) -> Result<Self, rustls::Error> {
-        let mut roots = RootCertStore::empty();
-        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-        roots.add_parsable_certificates(options.authorities);
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let tls = rustls::ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()?
-            .with_root_certificates(roots)
-            .with_no_client_auth();
+        let tls = trusted_tls(options.authorities)?;
         Ok(Self(Caller { guard: options.guard, names: options.names, tls, limits: options.limits }))
     }
 

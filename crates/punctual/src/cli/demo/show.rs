@@ -1,23 +1,27 @@
-//! How the demo is shown: a list that is redrawn in place, plain lines, or one JSON object a line.
+//! How the demo is shown: a list that is redrawn in place, plain lines, one JSON object a line, or the links alone.
 
 use std::collections::VecDeque;
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
+use std::time::Duration;
 
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use punctual_core::run::Outcome;
 use punctual_core::slot::Decision;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::super::Output;
-use super::watch::{Event, Spread, Summary, Watched, Watcher};
+use super::Links;
+use super::cast::{PAUSED_QUEUE, SKIPPED};
+use super::live::NODES;
+use super::verdict::verdict;
+use super::watch::{Event, Spread, Standing, Summary, Watched, Watcher, rough};
 
 /// As many as leave the whole list within a terminal of 24 lines.
-const LATEST: usize = 9;
+const LATEST: usize = 5;
 
-const TABLE_HEAD: &str =
-    "SCHEDULE      WHEN            NEXT     LAST               FIRED  DONE FAILED RETRY NOT RUN  SHOWS";
+const TABLE_HEAD: &str = "SCHEDULE          WHEN                 NEXT     LAST               TOOK    NOTE";
 
 /// Where what happens is shown.
 pub(super) struct Show {
@@ -29,26 +33,58 @@ enum Way {
     Live(Live),
     Lines,
     Json,
+    /// The links, and nothing of what happens.
+    Headless { json: bool },
+}
+
+/// What there is to be told before anything happens.
+pub(super) struct Opening<'a> {
+    pub(super) folder: &'a Path,
+    /// The way in from outside, in a build that has one.
+    pub(super) links: Option<&'a Links>,
+    pub(super) seed: u64,
+    /// Runs that ended in the history.
+    pub(super) runs: u64,
+    /// How long it took to write it.
+    pub(super) prepared_in: Duration,
 }
 
 impl Show {
-    pub(super) fn new(json: bool) -> Show {
+    pub(super) fn new(json: bool, headless: bool) -> Show {
         let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
-        let way = match json {
-            true => Way::Json,
-            false if io::stdout().is_terminal() && !dumb => Way::Live(Live::default()),
-            false => Way::Lines,
+        let way = match (headless, json) {
+            (true, json) => Way::Headless { json },
+            (false, true) => Way::Json,
+            (false, false) if io::stdout().is_terminal() && !dumb => Way::Live(Live::default()),
+            (false, false) => Way::Lines,
         };
         Show { zone: TimeZone::system(), way }
     }
 
+    /// Whether anybody wants to know what happens.
+    pub(super) fn is_watched(&self) -> bool {
+        !matches!(self.way, Way::Headless { .. })
+    }
+
+    fn is_json(&self) -> bool {
+        matches!(self.way, Way::Json | Way::Headless { json: true })
+    }
+
     /// The first line: where the data is, and that it does not stay.
-    pub(super) fn begin(&mut self, out: &mut Output, folder: &Path) -> io::Result<()> {
-        if let Way::Json = self.way {
-            let line = json!({ "event": "start", "data": folder.to_string_lossy(), "removed_on_exit": true });
-            writeln!(out, "{line}")?;
+    pub(super) fn begin(&self, out: &mut Output, folder: &Path) -> io::Result<()> {
+        if !self.is_json() {
+            let version = env!("CARGO_PKG_VERSION");
+            writeln!(out, "punctual {version}, demo data in {} (removed on exit). Ctrl-C stops.", folder.display())?;
+        }
+        out.flush()
+    }
+
+    /// What can be done with it now.
+    pub(super) fn open(&mut self, out: &mut Output, opening: &Opening<'_>, watcher: &Watcher) -> io::Result<()> {
+        if self.is_json() {
+            writeln!(out, "{}", start_line(opening, watcher))?;
         } else {
-            writeln!(out, "Data in {} (removed on exit). Ctrl-C stops.", folder.display())?;
+            write_opening(out, opening, watcher)?;
         }
         if let Way::Live(live) = &mut self.way {
             live.terminal = Some(Terminal::take(out)?);
@@ -65,6 +101,7 @@ impl Show {
                 Way::Json => writeln!(out, "{}", serde_json::to_string(event)?)?,
                 Way::Lines => writeln!(out, "{}", line(event, &self.zone, Paint(false)))?,
                 Way::Live(live) => live.remember(line(event, &self.zone, Paint(out.bold))),
+                Way::Headless { .. } => {}
             }
         }
         if let Way::Live(live) = &mut self.way {
@@ -86,9 +123,59 @@ impl Show {
                 write_summary(out, summary)?;
             }
             Way::Lines => write_summary(out, summary)?,
+            Way::Headless { .. } => {}
         }
         out.flush()
     }
+}
+
+fn start_line(opening: &Opening<'_>, watcher: &Watcher) -> Value {
+    let link = |part: fn(&Links) -> &String| opening.links.map(part);
+    json!({
+        "event": "start",
+        "demo_data": true,
+        "url": link(|links| &links.url),
+        "token": link(|links| &links.token),
+        "sign_in": link(|links| &links.sign_in),
+        "data": opening.folder.to_string_lossy(),
+        "removed_on_exit": true,
+        "seed": opening.seed,
+        "schedules": watcher.schedules.len(),
+        "queues": watcher.queues.len(),
+        "nodes": NODES.len(),
+        "history_runs": opening.runs,
+        "prepared_ms": u64::try_from(opening.prepared_in.as_millis()).unwrap_or(u64::MAX),
+    })
+}
+
+fn write_opening(out: &mut Output, opening: &Opening<'_>, watcher: &Watcher) -> io::Result<()> {
+    let Opening { folder, seed, runs, .. } = opening;
+    let (schedules, queues, nodes) = (watcher.schedules.len(), watcher.queues.len(), NODES.len());
+    let prepared = opening.prepared_in.as_secs_f64();
+    writeln!(
+        out,
+        "  Holds     {schedules} schedules, {queues} queues, {nodes} nodes, {runs} runs in seven days \
+         (seed {seed}, made in {prepared:.1} s)"
+    )?;
+    if let Some(Links { url, sign_in, .. }) = opening.links {
+        writeln!(out, "  Sign in   {sign_in}")?;
+        writeln!(out, "  API       {url}/api/v1   described at {url}/docs")?;
+        for (head, words) in ["Try", "", ""].iter().zip(worth_trying(watcher)) {
+            writeln!(out, "  {head:<9} punctual {words} --data {}", folder.display())?;
+        }
+    }
+    writeln!(out)
+}
+
+/// What to do first: what failed, why something did not run, and how to let go what waits.
+fn worth_trying(watcher: &Watcher) -> [String; 3] {
+    let skipped = watcher.schedules.iter().find(|watched| watched.name() == SKIPPED);
+    let slot = skipped.and_then(|watched| watched.schedule.state.last_slot_at).unwrap_or_default();
+    [
+        "job ls --state failed".to_owned(),
+        format!("why {SKIPPED} {slot}"),
+        format!("queue resume {PAUSED_QUEUE}"),
+    ]
 }
 
 fn write_summary(out: &mut Output, summary: &Summary) -> io::Result<()> {
@@ -97,18 +184,18 @@ fn write_summary(out: &mut Output, summary: &Summary) -> io::Result<()> {
         spread.map_or("–".to_owned(), |it| format!("p50 {:.1} ms, p99 {:.1} ms", it.p50, it.p99))
     };
     writeln!(out)?;
-    out.heading("Summary")?;
+    out.heading("Summary of what happened while you watched")?;
     writeln!(out, "  slots   {} fired, {} not run (each with its reason)", counts.slots_fired, counts.slots_not_run)?;
     writeln!(
         out,
-        "  runs    {} completed, {} failed, {} retried, {} open",
-        counts.runs_completed, counts.runs_failed, counts.retries, summary.open
+        "  runs    {} completed, {} failed, {} retried, {} cut short by the end, {} open",
+        counts.runs_completed, counts.runs_failed, counts.retries, counts.runs_interrupted, summary.open
     )?;
     writeln!(out, "  late    {} (from due to decided)", spread(summary.late_ms))?;
-    writeln!(out, "  start   {} (from slot to command started)", spread(summary.slot_to_start_ms))?;
+    writeln!(out, "  start   {} (from slot to started)", spread(summary.slot_to_start_ms))?;
     writeln!(out)?;
     out.heading("Next")?;
-    writeln!(out, "  punctual demo --for 10s --json                              the same, for a program to read")?;
+    writeln!(out, "  punctual serve                                              the same, with your own data")?;
     writeln!(out, "  punctual cron next '0 8 * * 1-5' --tz Europe/Berlin         when an expression fires")?;
     writeln!(
         out,
@@ -144,6 +231,14 @@ impl Paint {
             Outcome::Skipped | Outcome::Cancelled => self.yellow(text),
         }
     }
+
+    fn standing(self, standing: Standing, text: &str) -> String {
+        match standing {
+            Standing::Failing | Standing::Overdue => self.red(text),
+            Standing::Paused => self.yellow(text),
+            Standing::Fine => text.to_owned(),
+        }
+    }
 }
 
 /// One event as a line for people.
@@ -154,24 +249,24 @@ fn line(event: &Event, zone: &TimeZone, paint: Paint) -> String {
             let word = format!("{:<10}", decision.as_str());
             let word = if *decision == Decision::Fired { word } else { paint.yellow(&word) };
             let many = if *count > 1 { format!(", {count} slots") } else { String::new() };
-            format!("{time}  {schedule:<12}  slot  {word} {reason}, {late_ms} ms late{many}")
+            format!("{time}  {schedule:<16}  slot  {word} {reason}, {late_ms} ms late{many}")
         }
-        Event::Retry { schedule, attempt, .. } => {
-            format!("{time}  {schedule:<12}  job   retry      attempt {attempt}")
+        Event::Retry { name, attempt, .. } => {
+            format!("{time}  {name:<16}  job   retry      attempt {attempt}")
         }
-        Event::Run { schedule, attempt, outcome, error, output, ran_ms, retried, .. } => {
+        Event::Run { name, attempt, outcome, error, ran_ms, retried, .. } => {
             let word = paint.outcome(*outcome, &format!("{:<10}", outcome.as_str()));
             let ran = ran_ms.map_or(String::new(), |ran_ms| format!(" in {ran_ms} ms, attempt {attempt}"));
-            let said = error.as_ref().or(output.as_ref()).map_or(String::new(), |said| format!(": {}", one_line(said)));
+            let said = error.as_ref().map_or(String::new(), |said| format!(": {}", one_line(said)));
             let retried = if *retried { ", to be retried" } else { "" };
-            format!("{time}  {schedule:<12}  run   {word}{ran}{said}{retried}")
+            format!("{time}  {name:<16}  run   {word}{ran}{said}{retried}")
         }
     }
 }
 
-/// The first line of what a command said, short, and without anything that could move the cursor.
+/// The first line of a text, short, and without anything that could move the cursor.
 fn one_line(text: &str) -> String {
-    text.lines().next().unwrap_or_default().chars().filter(|c| !c.is_control()).take(40).collect()
+    text.lines().next().unwrap_or_default().chars().filter(|c| !c.is_control()).take(70).collect()
 }
 
 /// A list that is redrawn where it stands.
@@ -193,9 +288,11 @@ impl Live {
 
     fn draw(&mut self, out: &mut Output, watcher: &Watcher, now: Timestamp) -> io::Result<()> {
         let paint = Paint(out.bold);
-        let mut lines = vec![String::new(), paint.with("1", TABLE_HEAD)];
-        lines.extend(watcher.schedules.iter().map(|watched| row(watched, now, paint)));
-        lines.extend([String::new(), paint.with("1", "LATEST")]);
+        let mut schedules: Vec<_> = watcher.schedules.iter().collect();
+        schedules.sort_by_key(|watched| (watched.standing(now), watched.name()));
+        let mut lines = vec![paint.with("1", &verdict(watcher, now)), paint.with("1", TABLE_HEAD)];
+        lines.extend(schedules.into_iter().map(|watched| row(watched, now, paint)));
+        lines.push(paint.with("1", "LATEST"));
         lines.extend(self.latest.iter().cloned());
         if self.drawn > 0 {
             write!(out, "\x1b[{}A", self.drawn)?;
@@ -211,34 +308,32 @@ impl Live {
 
 /// One schedule as a line of the table.
 fn row(watched: &Watched, now: Timestamp, paint: Paint) -> String {
-    let state = &watched.schedule.state;
-    let next = match state.next_run_at {
-        _ if !state.enabled => "paused".to_owned(),
-        Some(at) => countdown(at.duration_since(now)),
-        None => "–".to_owned(),
+    let (state, results) = (&watched.schedule.state, &watched.schedule.results);
+    let standing = watched.standing(now);
+    let next = match (standing, state.next_run_at) {
+        (Standing::Paused, _) => "paused".to_owned(),
+        (Standing::Overdue, _) => "overdue".to_owned(),
+        (_, Some(at)) => countdown(at.duration_since(now)),
+        (_, None) => "–".to_owned(),
     };
-    let last = match watched.last {
-        None => format!("{:<18}", "–"),
-        Some((outcome, None | Some(0))) => paint.outcome(outcome, &format!("{:<18}", outcome.as_str())),
-        Some((outcome, Some(code))) => paint.outcome(outcome, &format!("{:<18}", format!("{outcome} (exit {code})"))),
+    let last = match (results.last_outcome, results.consecutive_failures) {
+        (None, _) => format!("{:<18}", "–"),
+        (Some(outcome), 0 | 1) => paint.outcome(outcome, &format!("{:<18}", outcome.as_str())),
+        (Some(outcome), count) => paint.outcome(outcome, &format!("{:<18}", format!("{outcome} ({count} in a row)"))),
     };
-    let counts = watched.counts;
-    format!(
-        "{:<13} {:<15} {next:<8} {last} {:>5} {:>5} {:>6} {:>5} {:>7}  {}",
-        watched.name(),
-        watched.schedule.definition.timing.text(),
-        counts.slots_fired,
-        counts.runs_completed,
-        counts.runs_failed,
-        counts.retries,
-        counts.slots_not_run,
-        watched.shows,
-    )
+    let name = paint.standing(standing, &format!("{:<17}", watched.name()));
+    let when = watched.schedule.definition.timing.text();
+    let took = watched.took.map_or("–".to_owned(), rough);
+    format!("{name} {when:<20} {next:<8} {last} {took:<7} {}", one_line(&watched.note(now)))
 }
 
-/// Tenths of a second, so that it visibly runs.
+/// Tenths of a second at the end, so that it visibly runs.
 fn countdown(left: SignedDuration) -> String {
-    if left.is_positive() { format!("in {:.1}s", left.as_secs_f64()) } else { "now".to_owned() }
+    match left {
+        left if !left.is_positive() => "now".to_owned(),
+        left if left.as_secs() < 60 => format!("{:.1}s", left.as_secs_f64()),
+        left => rough(left),
+    }
 }
 
 /// The terminal while the list is drawn: no cursor, and long lines are cut instead of wrapped, because the list is

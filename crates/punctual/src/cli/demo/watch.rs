@@ -1,24 +1,28 @@
-//! What happened, read back from the store: events in order, counts for each schedule, and the closing summary.
+//! What happens, read back from the store: events in order, how each schedule stands, and the closing summary.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
-use punctual_core::id::JobId;
+use punctual_core::cron::dst_notes;
+use punctual_core::id::{JobId, ScheduleId};
 use punctual_core::job::{Job, JobView, Run};
+use punctual_core::readings::{Ended, QueueRow};
 use punctual_core::run::{ErrorCode, Outcome};
 use punctual_core::schedule::Schedule;
 use punctual_core::slot::{Decision, Reason, SlotRow};
-use punctual_core::store::{ScheduleKey, Store, StoreResult};
+use punctual_core::store::{Store, StoreResult};
+use punctual_core::timing::Timing;
 use serde::Serialize;
 
-use super::cast::Role;
-
 /// Far more than happens between two looks.
-const PAGE: usize = 200;
+const PAGE: usize = 500;
 
-/// Schedules are read one after the other, and a commit is seen a little after the time it bears; what is younger
-/// than this is told with the next look, so that events stand in order.
+/// A commit is seen a little after the time it bears; what is younger than this is told with the next look, so that
+/// events stand in order.
 const SETTLING: SignedDuration = SignedDuration::from_millis(60);
+
+/// What is due for longer than this is overdue.
+const PATIENCE: SignedDuration = SignedDuration::from_secs(60);
 
 /// Something that happened, as the store tells it.
 #[derive(Debug, Clone, Serialize)]
@@ -36,10 +40,13 @@ pub(super) enum Event {
         job_id: Option<JobId>,
     },
     /// A failed job is tried again.
-    Retry { schedule: String, created_at: Timestamp, job_id: JobId, retry_of: JobId, attempt: u32 },
+    Retry { name: String, created_at: Timestamp, job_id: JobId, retry_of: JobId, attempt: u32 },
     /// A run ended.
     Run {
-        schedule: String,
+        /// The schedule, or the kind of work where there is none.
+        name: String,
+        schedule: Option<String>,
+        queue: String,
         finished_at: Timestamp,
         job_id: JobId,
         attempt: u32,
@@ -47,7 +54,6 @@ pub(super) enum Event {
         error_code: Option<ErrorCode>,
         error: Option<String>,
         exit_code: Option<i32>,
-        output: Option<String>,
         started_at: Option<Timestamp>,
         ran_ms: Option<i64>,
         retried: bool,
@@ -77,19 +83,11 @@ impl Event {
         }
     }
 
-    fn retry(schedule: &str, job: &Job) -> Option<Event> {
-        Some(Event::Retry {
-            schedule: schedule.to_owned(),
-            created_at: job.created_at,
-            job_id: job.id,
-            retry_of: job.retry_of?,
-            attempt: job.attempt,
-        })
-    }
-
-    fn run(schedule: &str, job: &Job, run: &Run) -> Event {
+    fn run(name: String, schedule: Option<String>, job: &Job, run: &Run) -> Event {
         Event::Run {
-            schedule: schedule.to_owned(),
+            name,
+            schedule,
+            queue: job.spec.queue.clone(),
             finished_at: run.finished_at,
             job_id: job.id,
             attempt: job.attempt,
@@ -97,25 +95,31 @@ impl Event {
             error_code: run.error_code,
             error: run.error.clone(),
             exit_code: run.exit_code,
-            output: run.output.as_ref().and_then(|output| output.to().ok()),
             started_at: run.started_at,
-            ran_ms: run.started_at.map(|started_at| whole_ms(run.finished_at.duration_since(started_at))),
+            ran_ms: took(run).map(whole_ms),
             retried: !run.is_final,
         }
     }
+}
+
+/// How long a run took.
+fn took(run: &Run) -> Option<SignedDuration> {
+    run.started_at.map(|started_at| run.finished_at.duration_since(started_at))
 }
 
 fn whole_ms(time: SignedDuration) -> i64 {
     i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// How often each thing happened.
+/// How often each thing happened since the demo began.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
 pub(super) struct Counts {
     pub(super) slots_fired: u64,
     pub(super) slots_not_run: u64,
     pub(super) runs_completed: u64,
     pub(super) runs_failed: u64,
+    /// Runs that the end of the demo cut short.
+    pub(super) runs_interrupted: u64,
     pub(super) retries: u64,
 }
 
@@ -126,112 +130,170 @@ impl Counts {
             Event::Slot { count, .. } => self.slots_not_run += count,
             Event::Retry { .. } => self.retries += 1,
             Event::Run { outcome: Outcome::Completed, .. } => self.runs_completed += 1,
+            Event::Run { error_code: Some(ErrorCode::Interrupted), .. } => self.runs_interrupted += 1,
             Event::Run { .. } => self.runs_failed += 1,
         }
     }
 }
 
-/// One schedule and what was seen of it.
+/// How a schedule stands, worst first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Standing {
+    Failing,
+    Overdue,
+    Paused,
+    Fine,
+}
+
+/// One schedule and what is known of it.
 pub(super) struct Watched {
     pub(super) schedule: Schedule,
-    pub(super) shows: &'static str,
-    pub(super) counts: Counts,
-    /// How its last run ended.
-    pub(super) last: Option<(Outcome, Option<i32>)>,
+    /// Why its last failed run failed.
+    pub(super) error: Option<String>,
+    /// How long its last run took.
+    pub(super) took: Option<SignedDuration>,
+    /// How long its runs took in the first days of the history.
+    took_before: Option<SignedDuration>,
+    /// What the next change of clocks does to it.
+    clock_change: Option<String>,
     seen_slot: Option<Timestamp>,
-    seen_job: Option<JobId>,
-    open: BTreeSet<JobId>,
-    late: Vec<SignedDuration>,
-    to_start: Vec<SignedDuration>,
 }
 
 impl Watched {
-    fn new(role: Role) -> Watched {
-        Watched {
-            schedule: role.schedule,
-            shows: role.shows,
-            counts: Counts::default(),
-            last: None,
-            seen_slot: None,
-            seen_job: None,
-            open: BTreeSet::new(),
-            late: Vec::new(),
-            to_start: Vec::new(),
-        }
+    async fn new(store: &dyn Store, schedule: Schedule, now: Timestamp) -> StoreResult<Watched> {
+        let latest = store.schedule_jobs(schedule.id, None, 20).await?;
+        let early = JobId::first_of(now - SignedDuration::from_hours(6 * 24));
+        let early = store.schedule_jobs(schedule.id, Some(early), 20).await?;
+        let completed = |views: &[JobView]| {
+            views.iter().filter_map(JobView::run).find(|run| run.outcome == Outcome::Completed).and_then(took)
+        };
+        Ok(Watched {
+            error: latest.iter().filter_map(JobView::run).find_map(|run| run.error.clone()),
+            took: completed(&latest),
+            took_before: completed(&early),
+            clock_change: next_clock_change(&schedule, now),
+            seen_slot: schedule.state.last_slot_at,
+            schedule,
+        })
     }
 
     pub(super) fn name(&self) -> &str {
         self.schedule.definition.name.as_str()
     }
 
-    async fn look(&mut self, store: &dyn Store) -> StoreResult<Vec<Event>> {
-        let id = self.schedule.id;
-        if let Some(schedule) = store.schedule(&ScheduleKey::Id(id)).await? {
-            self.schedule = schedule;
+    pub(super) fn standing(&self, now: Timestamp) -> Standing {
+        let state = &self.schedule.state;
+        let long_due = state.next_run_at.is_some_and(|due| now.duration_since(due) > PATIENCE);
+        match () {
+            () if !state.enabled => Standing::Paused,
+            () if state.problem.is_some() || long_due => Standing::Overdue,
+            () if self.schedule.results.consecutive_failures > 0 => Standing::Failing,
+            () => Standing::Fine,
         }
-        let mut events = self.new_slots(store).await?;
-        let known: Vec<_> = self.open.iter().copied().collect();
-        for job in known {
-            if let Some(view) = store.job(job).await? {
-                events.extend(self.end_of(&view));
-            }
+    }
+
+    /// What there is to say about it.
+    pub(super) fn note(&self, now: Timestamp) -> String {
+        let state = &self.schedule.state;
+        match self.standing(now) {
+            Standing::Failing => self.error.clone().unwrap_or_default(),
+            Standing::Overdue => state.problem.clone().unwrap_or_else(|| "long due, and nobody took it".to_owned()),
+            Standing::Paused => state.pause.as_ref().map_or(String::new(), |pause| {
+                let by = pause.by.as_deref().unwrap_or("somebody");
+                format!("paused by {by}: {}", pause.note.as_deref().unwrap_or("no reason given"))
+            }),
+            Standing::Fine => self.trend().or_else(|| self.clock_change.clone()).unwrap_or_default(),
         }
-        let page = store.schedule_jobs(id, None, PAGE).await?;
-        let seen = self.seen_job;
-        for view in page.iter().rev().filter(|view| Some(view.job.id) > seen) {
-            events.extend(Event::retry(self.name(), &view.job));
-            self.open.insert(view.job.id);
-            events.extend(self.end_of(view));
-        }
-        self.seen_job = page.iter().map(|view| view.job.id).max().max(self.seen_job);
-        for event in &events {
-            self.counts.add(event);
-        }
-        Ok(events)
+    }
+
+    /// Whether it has become much slower.
+    fn trend(&self) -> Option<String> {
+        let (now, before) = (self.took?, self.took_before?);
+        let slower = now > before * 2 && now > SignedDuration::from_secs(60);
+        slower.then(|| format!("takes {}, a week ago {}", rough(now), rough(before)))
     }
 
     async fn new_slots(&mut self, store: &dyn Store) -> StoreResult<Vec<Event>> {
-        let page = store.slots(self.schedule.id, None, PAGE).await?;
-        let mut events = Vec::new();
-        for row in page.iter().filter(|row| Some(row.slot_at) > self.seen_slot) {
-            if row.decision == Decision::Fired {
-                self.late.push(row.decided_at.duration_since(row.slot_at));
-            }
-            events.push(Event::slot(self.name(), row));
+        if self.schedule.state.last_slot_at == self.seen_slot {
+            return Ok(Vec::new());
         }
-        self.seen_slot = page.iter().map(|row| row.slot_at).max().max(self.seen_slot);
+        let page = store.slots(self.schedule.id, None, PAGE).await?;
+        let new = page.iter().filter(|row| Some(row.slot_at) > self.seen_slot);
+        let events = new.map(|row| Event::slot(self.name(), row)).collect();
+        self.seen_slot = page.iter().map(|row| row.through).max().max(self.seen_slot);
         Ok(events)
     }
+}
 
-    /// The end of an open job, once there is one.
-    fn end_of(&mut self, view: &JobView) -> Option<Event> {
-        let run = view.run()?;
-        self.open.remove(&view.job.id);
-        self.last = Some((run.outcome, run.exit_code));
-        if let (Some(slot_at), Some(started_at), None) = (view.job.slot_at, run.started_at, view.job.retry_of) {
-            self.to_start.push(started_at.duration_since(slot_at));
-        }
-        Some(Event::run(self.name(), &view.job, run))
+/// A time in its two largest units.
+pub(super) fn rough(time: SignedDuration) -> String {
+    match time.as_secs() {
+        0 => format!("{}ms", time.as_millis()),
+        seconds @ 1..60 => format!("{seconds}s"),
+        seconds @ 60..3600 => format!("{}m{:02}s", seconds / 60, seconds % 60),
+        seconds @ 3600..86_400 => format!("{}h{:02}m", seconds / 3600, seconds / 60 % 60),
+        seconds => format!("{}d{:02}h", seconds / 86_400, seconds / 3600 % 24),
     }
+}
+
+fn next_clock_change(schedule: &Schedule, now: Timestamp) -> Option<String> {
+    let Ok(Timing::Cron(clock)) = schedule.definition.timing.compile(schedule.anchor_at, &schedule.seed) else {
+        return None;
+    };
+    let notes = dst_notes(&clock, now, now + SignedDuration::from_hours(366 * 24));
+    notes.into_iter().next().map(|note| note.text)
 }
 
 /// Looks at the store again and again, and tells what is new.
 pub(super) struct Watcher {
     pub(super) schedules: Vec<Watched>,
+    pub(super) queues: Vec<QueueRow>,
+    began_at: Timestamp,
+    seen_job: JobId,
+    seen_end: Ended,
+    counts: Counts,
+    /// Jobs of the present that have not ended.
+    open: BTreeSet<JobId>,
+    ended: u64,
+    late: Vec<SignedDuration>,
+    to_start: Vec<SignedDuration>,
     untold: Vec<Event>,
 }
 
 impl Watcher {
-    pub(super) fn new(roles: Vec<Role>) -> Watcher {
-        Watcher { schedules: roles.into_iter().map(Watched::new).collect(), untold: Vec::new() }
+    /// Watches what happens from now on.
+    pub(super) async fn new(store: &dyn Store) -> StoreResult<Watcher> {
+        let began_at = store.now().await?;
+        let mut schedules = Vec::new();
+        for schedule in store.schedules(None, PAGE).await? {
+            schedules.push(Watched::new(store, schedule, began_at).await?);
+        }
+        Ok(Watcher {
+            schedules,
+            queues: store.queues(None, PAGE).await?,
+            began_at,
+            seen_job: JobId::first_of(began_at),
+            seen_end: Ended { finished_at: began_at, job_id: JobId::from_bytes([0; 16]) },
+            counts: Counts::default(),
+            open: BTreeSet::new(),
+            ended: 0,
+            late: Vec::new(),
+            to_start: Vec::new(),
+            untold: Vec::new(),
+        })
     }
 
     /// What happened since the last look, in order of time.
     pub(super) async fn look(&mut self, store: &dyn Store) -> StoreResult<Vec<Event>> {
         let settled = store.now().await? - SETTLING;
-        for watched in &mut self.schedules {
-            self.untold.extend(watched.look(store).await?);
+        self.queues = store.queues(None, PAGE).await?;
+        let mut events = self.new_slots(store).await?;
+        events.extend(self.new_jobs(store).await?);
+        events.extend(self.new_ends(store).await?);
+        for event in &events {
+            self.counts.add(event);
         }
+        self.untold.extend(events);
         // A retry is made in the transaction that closes the run it follows.
         self.untold.sort_by_key(|event| (event.at(), matches!(event, Event::Retry { .. })));
         let young = self.untold.partition_point(|event| event.at() <= settled);
@@ -245,22 +307,111 @@ impl Watcher {
         Ok(events)
     }
 
-    pub(super) fn summary(&self) -> Summary {
-        let all = || self.schedules.iter();
-        let total = |count: fn(&Counts) -> u64| all().map(|watched| count(&watched.counts)).sum();
-        Summary {
-            counts: Counts {
-                slots_fired: total(|counts| counts.slots_fired),
-                slots_not_run: total(|counts| counts.slots_not_run),
-                runs_completed: total(|counts| counts.runs_completed),
-                runs_failed: total(|counts| counts.runs_failed),
-                retries: total(|counts| counts.retries),
-            },
-            open: all().map(|watched| watched.open.len()).sum(),
-            late_ms: Spread::of(all().flat_map(|watched| &watched.late)),
-            slot_to_start_ms: Spread::of(all().flat_map(|watched| &watched.to_start)),
+    async fn new_slots(&mut self, store: &dyn Store) -> StoreResult<Vec<Event>> {
+        let mut stored: BTreeMap<ScheduleId, Schedule> =
+            store.schedules(None, PAGE).await?.into_iter().map(|schedule| (schedule.id, schedule)).collect();
+        let mut events = Vec::new();
+        // Whoever plays with the demo may delete schedules, and make others.
+        self.schedules.retain(|watched| stored.contains_key(&watched.schedule.id));
+        for watched in &mut self.schedules {
+            if let Some(schedule) = stored.remove(&watched.schedule.id) {
+                watched.schedule = schedule;
+                events.extend(watched.new_slots(store).await?);
+            }
+        }
+        for schedule in stored.into_values() {
+            self.schedules.push(Watched::new(store, schedule, self.began_at).await?);
+        }
+        for event in &events {
+            if let Event::Slot { decision: Decision::Fired, slot_at, decided_at, .. } = event
+                && *slot_at >= self.began_at
+            {
+                self.late.push(decided_at.duration_since(*slot_at));
+            }
+        }
+        Ok(events)
+    }
+
+    async fn new_jobs(&mut self, store: &dyn Store) -> StoreResult<Vec<Event>> {
+        let mut events = Vec::new();
+        loop {
+            let page = store.jobs_after(self.seen_job, PAGE).await?;
+            for view in &page {
+                let job = &view.job;
+                self.seen_job = job.id;
+                self.open.insert(job.id);
+                events.extend(job.retry_of.map(|retry_of| Event::Retry {
+                    name: self.name_of(job),
+                    created_at: job.created_at,
+                    job_id: job.id,
+                    retry_of,
+                    attempt: job.attempt,
+                }));
+            }
+            if page.len() < PAGE {
+                return Ok(events);
+            }
         }
     }
+
+    async fn new_ends(&mut self, store: &dyn Store) -> StoreResult<Vec<Event>> {
+        let mut events = Vec::new();
+        loop {
+            let page = store.ended_after(self.seen_end, PAGE).await?;
+            for view in &page {
+                events.extend(self.end_of(view));
+            }
+            if page.len() < PAGE {
+                return Ok(events);
+            }
+        }
+    }
+
+    fn end_of(&mut self, view: &JobView) -> Option<Event> {
+        let (job, run) = (&view.job, view.run()?);
+        self.seen_end = Ended { finished_at: run.finished_at, job_id: job.id };
+        self.open.remove(&job.id);
+        self.ended += 1;
+        let slot_at = job.slot_at.filter(|slot_at| *slot_at >= self.began_at && job.retry_of.is_none());
+        if let (Some(slot_at), Some(started_at)) = (slot_at, run.started_at) {
+            self.to_start.push(started_at.duration_since(slot_at));
+        }
+        let watched = self.schedules.iter_mut().find(|watched| Some(watched.schedule.id) == job.schedule_id);
+        let schedule = watched.map(|watched| {
+            watched.took = took(run).filter(|_| run.outcome == Outcome::Completed).or(watched.took);
+            watched.error = run.error.clone().or(watched.error.take());
+            watched.name().to_owned()
+        });
+        Some(Event::run(self.name_of(job), schedule, job, run))
+    }
+
+    /// The schedule of a job, or its kind of work.
+    fn name_of(&self, job: &Job) -> String {
+        let watched = self.schedules.iter().find(|watched| Some(watched.schedule.id) == job.schedule_id);
+        watched.map_or_else(|| short_kind(&job.spec.target.job_type()), |watched| watched.name().to_owned())
+    }
+
+    /// How many jobs end in a second.
+    pub(super) fn rate(&self, now: Timestamp) -> f64 {
+        let seconds = now.duration_since(self.began_at).as_secs_f64().max(1.0);
+        #[expect(clippy::cast_precision_loss, reason = "far fewer than 2^52 jobs end in a demo")]
+        let ended = self.ended as f64;
+        ended / seconds
+    }
+
+    pub(super) fn summary(&self) -> Summary {
+        Summary {
+            counts: self.counts,
+            open: self.open.len(),
+            late_ms: Spread::of(&self.late),
+            slot_to_start_ms: Spread::of(&self.to_start),
+        }
+    }
+}
+
+/// A job type without the word that all tasks begin with.
+fn short_kind(job_type: &str) -> String {
+    job_type.strip_prefix("task:").unwrap_or(job_type).to_owned()
 }
 
 /// What the whole demo came to.
@@ -268,7 +419,7 @@ impl Watcher {
 pub(super) struct Summary {
     #[serde(flatten)]
     pub(super) counts: Counts,
-    /// Jobs that have not ended.
+    /// Jobs that were made and have not ended.
     pub(super) open: usize,
     /// From when a slot was due until it was decided.
     pub(super) late_ms: Option<Spread>,
@@ -284,8 +435,8 @@ pub(super) struct Spread {
 }
 
 impl Spread {
-    fn of<'a>(times: impl Iterator<Item = &'a SignedDuration>) -> Option<Spread> {
-        let mut times: Vec<_> = times.copied().collect();
+    fn of(times: &[SignedDuration]) -> Option<Spread> {
+        let mut times = times.to_vec();
         times.sort_unstable();
         // The smallest time that at least so many in a hundred do not exceed.
         let percentile = |percent: usize| {
@@ -304,12 +455,18 @@ mod tests {
     fn d04_the_middle_and_nearly_the_worst_are_times_that_occurred() {
         let spread = |times: &[i64]| {
             let times: Vec<_> = times.iter().copied().map(SignedDuration::from_millis).collect();
-            Spread::of(times.iter()).map(|spread| (spread.p50, spread.p99))
+            Spread::of(&times).map(|spread| (spread.p50, spread.p99))
         };
         assert_eq!(spread(&[]), None);
         assert_eq!(spread(&[7]), Some((7.0, 7.0)));
         assert_eq!(spread(&[9, 1, 5]), Some((5.0, 9.0)));
         let hundred: Vec<_> = (1..=100).collect();
         assert_eq!(spread(&hundred), Some((50.0, 99.0)));
+    }
+
+    #[test]
+    fn times_are_told_in_their_largest_units() {
+        let told: Vec<_> = [0, 9, 61, 3_660, 90_000].map(|secs| rough(SignedDuration::from_secs(secs))).to_vec();
+        assert_eq!(told, ["0ms", "9s", "1m01s", "1h01m", "1d01h"]);
     }
 }

@@ -1,0 +1,89 @@
+//! The commands that speak the HTTP API: to a server, or to the same router in this process.
+
+mod api;
+mod doctor;
+mod job;
+mod policy;
+mod queue;
+mod run;
+mod schedule;
+mod show;
+mod system;
+mod target;
+mod template;
+mod token;
+
+use clap::{Args, Subcommand};
+
+use self::api::ConnectArgs;
+use super::{Output, Stop};
+
+/// A command, and where the API is that it speaks to.
+#[derive(Args)]
+pub(crate) struct Over<C: Args> {
+    #[command(flatten)]
+    connect: ConnectArgs,
+    #[command(flatten)]
+    command: C,
+}
+
+/// Several commands under one word.
+#[derive(Args)]
+pub(crate) struct Group<C: Subcommand> {
+    #[command(subcommand)]
+    command: C,
+}
+
+// One variant per command, each with a file and a `run` of its own.
+#[derive(Subcommand)]
+pub(crate) enum ClientCommand {
+    /// Make, look at and steer schedules
+    #[command(visible_alias = "schedules")]
+    Schedule(Over<Group<schedule::ScheduleCommand>>),
+    Why(Over<schedule::WhyArgs>),
+    Run(Over<run::RunArgs>),
+    /// Make, look at and steer jobs
+    #[command(visible_alias = "jobs")]
+    Job(Over<Group<job::JobCommand>>),
+    /// Look at queues, stop and start them, hold one for yourself
+    #[command(visible_alias = "queues")]
+    Queue(Over<Group<queue::QueueCommand>>),
+    /// Make and look at templates: named jobs to begin with
+    #[command(visible_alias = "templates")]
+    Template(Over<Group<template::TemplateCommand>>),
+    /// Make, list and revoke API tokens
+    #[command(visible_alias = "tokens")]
+    Token(Over<Group<token::TokenCommand>>),
+    Status(Over<system::StatusArgs>),
+    /// Look at the nodes
+    #[command(visible_alias = "nodes")]
+    Node(Over<Group<system::NodeCommand>>),
+    Audit(Over<system::AuditArgs>),
+    Doctor(Over<doctor::DoctorArgs>),
+}
+
+impl ClientCommand {
+    pub(crate) fn run(self, out: &mut Output) -> Result<(), Stop> {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+        let done = runtime.block_on(self.carry_out(out));
+        // What a store does in the background may go on; nobody waits for it.
+        runtime.shutdown_background();
+        done
+    }
+
+    async fn carry_out(self, out: &mut Output) -> Result<(), Stop> {
+        match self {
+            Self::Schedule(over) => over.command.command.run(&over.connect.connect().await?, out).await,
+            Self::Why(over) => over.command.run(&over.connect.connect().await?, out).await,
+            Self::Run(over) => over.command.run(&over.connect.connect().await?, out).await,
+            Self::Job(over) => over.command.command.run(&over.connect.connect().await?, out).await,
+            Self::Queue(over) => over.command.command.run(&over.connect.connect().await?, out).await,
+            Self::Template(over) => over.command.command.run(&over.connect.connect().await?, out).await,
+            Self::Token(over) => over.command.command.run(&over.connect.connect().await?, out).await,
+            Self::Status(over) => over.command.run(&over.connect.connect().await?, out).await,
+            Self::Node(over) => over.command.command.run(&over.connect.connect().await?, out).await,
+            Self::Audit(over) => over.command.run(&over.connect.connect().await?, out).await,
+            Self::Doctor(over) => over.command.run(&over.connect.connect().await?, out).await,
+        }
+    }
+}

@@ -1,0 +1,336 @@
+//! Every command of the command line, over HTTP and in its own process, on both stores; what it prints as JSON is what
+//! the API's document promises.
+
+use crate::serve::{Server, punctual};
+use crate::world::{World, on_both_stores};
+use punctual_testkit::postgres::Authority;
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::process::Output;
+use tempfile::TempDir;
+
+/// What a command prints with `--json`.
+#[derive(Debug, Clone, Copy)]
+enum Prints {
+    /// The answer to this call.
+    Answer(&'static str, &'static str),
+    /// One object on each line, all of this schema.
+    Lines(&'static str),
+    /// Nothing: the call answers with nothing.
+    Nothing,
+}
+
+use Prints::{Answer, Lines, Nothing};
+
+/// The life of a few schedules and jobs. `{word}` stands for what an earlier command printed; `=word` keeps the id.
+const STORY: &[(&str, Prints)] = &[
+    ("schedule add nightly --cron '30 2 * * *' --tz Europe/Berlin --label team=ops --attempts 2 --json -- true", Answer("post", "/schedules")),
+    ("schedule add once --at 2099-01-01T00:00:00Z --paused --http https://example.org/x --json", Answer("post", "/schedules")),
+    ("schedule ls --json", Answer("get", "/schedules")),
+    ("schedule ls --label team=ops -o jsonl", Lines("Schedule")),
+    ("schedule show nightly --json", Answer("get", "/schedules/{key}")),
+    ("schedule edit nightly --attempts 5 --description x --json", Answer("patch", "/schedules/{key}")),
+    ("schedule pause nightly --note 'not now' --json", Answer("post", "/schedules/{key}/pause")),
+    ("schedule resume nightly --json", Answer("post", "/schedules/{key}/resume")),
+    ("schedule next nightly --count 3 --json", Answer("get", "/schedules/{key}/upcoming")),
+    ("schedule reschedule nightly 2099-03-29T02:30 --json", Answer("post", "/schedules/{key}/reschedule")),
+    ("schedule trigger nightly --input '{\"n\":12345678901234567890123}' --json =triggered", Answer("post", "/schedules/{key}/trigger")),
+    ("schedule runs nightly --json", Answer("get", "/schedules/{key}/runs")),
+    ("schedule slots nightly --json", Answer("get", "/schedules/{key}/slots")),
+    ("why nightly 2026-11-16T02:30 --json", Answer("get", "/schedules/{key}/why")),
+    ("template add hello --queue held --json -- echo hello", Answer("post", "/templates")),
+    ("template ls --json", Answer("get", "/templates")),
+    ("template show hello --json", Answer("get", "/templates/{name}")),
+    ("queue pause held --json", Answer("patch", "/queues/{name}")),
+    ("job add --template hello --json =first", Answer("post", "/jobs")),
+    ("job add --queue held --priority 3 --serial-key k --tag cpu --json =second -- sleep 9", Answer("post", "/jobs")),
+    ("job add --queue held --job-key one --json =keyed -- true", Answer("post", "/jobs")),
+    ("job add --run-at 2099-01-01T00:00:00Z --task mail --json =later", Answer("post", "/jobs")),
+    ("job ls --queue held --json", Answer("get", "/jobs")),
+    ("job ls --schedule nightly -o jsonl", Lines("Job")),
+    ("job show {first} --json", Answer("get", "/jobs/{id}")),
+    ("job move {first} --priority 7 --json", Answer("post", "/jobs/{id}/move")),
+    ("job edit {keyed} --input '{\"a\":1}' --json =edited", Answer("patch", "/jobs/{id}")),
+    ("queue ls --json", Answer("get", "/queues")),
+    ("queue show held --json", Answer("get", "/queues/{name}")),
+    ("queue jobs held --json", Answer("get", "/queues/{name}/jobs")),
+    ("job cancel {second} --json", Answer("post", "/jobs/{id}/cancel")),
+    ("job retry {second} --json =again", Answer("post", "/jobs/{id}/retry")),
+    ("queue resume held --json", Answer("patch", "/queues/{name}")),
+    ("queue reserve other --for 1m --json =hold", Answer("post", "/queues/{name}/reservations")),
+    ("queue release {hold} --json", Nothing),
+    ("run --json -- sh -c 'echo said; echo loud >&2'", Lines("any")),
+    ("job ls --state completed --json", Answer("get", "/jobs")),
+    ("job logs {triggered} --json", Lines("LogLine")),
+    ("job artifacts {triggered} --json", Answer("get", "/jobs/{id}/artifacts")),
+    ("token add ci --owner ci --role operator --json =token", Answer("post", "/tokens")),
+    ("token ls --json", Answer("get", "/tokens")),
+    ("token revoke {token} --json", Nothing),
+    ("status --json", Answer("get", "/stats")),
+    ("node ls --all --json", Answer("get", "/nodes")),
+    ("audit --json", Answer("get", "/audit")),
+    ("doctor --json", Answer("get", "/doctor")),
+    ("schedule rm once --json", Nothing),
+];
+
+/// Commands that ask no API, and are tried elsewhere.
+const WITHOUT_API: [&str; 8] =
+    ["completions", "config", "cron explain", "cron next", "demo", "man", "serve", "worker"];
+
+/// The words of a line, as a shell takes them apart.
+fn words(line: &str) -> Vec<String> {
+    let mut words = vec![];
+    let mut parts = line.split('\'');
+    while let Some(plain) = parts.next() {
+        words.extend(plain.split_whitespace().map(str::to_owned));
+        words.extend(parts.next().map(str::to_owned));
+    }
+    words
+}
+
+/// Where the commands go to.
+struct Place {
+    arguments: Vec<String>,
+    kept: BTreeMap<String, String>,
+    _server: Option<Server>,
+    _folder: TempDir,
+}
+
+impl Place {
+    fn local(world: &World) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let arguments = vec!["--database".to_owned(), world.url.clone()];
+        Self { arguments, kept: BTreeMap::new(), _server: None, _folder: folder }
+    }
+
+    fn remote(world: &World) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let data = folder.path().to_str().unwrap();
+        let server = Server::on(&["--data", data, "--database", &world.url]);
+        let token = std::fs::read_to_string(folder.path().join("admin.token")).unwrap();
+        let arguments = ["--server", server.url(), "--token", token.trim()].map(str::to_owned).to_vec();
+        Self { arguments, kept: BTreeMap::new(), _server: Some(server), _folder: folder }
+    }
+
+    /// Runs a line of the story, and keeps the id that it printed.
+    fn tell(&mut self, line: &str) -> Output {
+        let mut arguments = Vec::new();
+        let mut keep = None;
+        for word in words(line) {
+            match word.strip_prefix('=') {
+                Some(name) => keep = Some(name.to_owned()),
+                None => arguments.push(self.kept.iter().fold(word, |word, (name, id)| word.replace(&format!("{{{name}}}"), id))),
+            }
+        }
+        // Before what is behind `--`.
+        let at = arguments.iter().position(|word| word == "--").unwrap_or(arguments.len());
+        arguments.splice(at..at, self.arguments.clone());
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let output = punctual(&arguments).output().unwrap();
+        if let Some(name) = keep {
+            let made: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+            self.kept.insert(name, made["id"].as_str().unwrap_or_default().to_owned());
+        }
+        output
+    }
+}
+
+fn document() -> Value {
+    serde_json::from_str(include_str!("../../../../openapi.json")).unwrap()
+}
+
+/// Checks a value against a schema of the document.
+fn check(document: &Value, schema: &Value, value: &Value, line: &str) {
+    let mut whole = schema.clone();
+    whole["components"] = document["components"].clone();
+    let validator = jsonschema::draft202012::options().build(&whole).unwrap();
+    let wrong: Vec<String> = validator.iter_errors(value).map(|error| format!("{}: {error}", error.instance_path())).collect();
+    assert!(wrong.is_empty(), "{line}: {wrong:#?} in {value:#}");
+}
+
+fn tell_all(place: &mut Place) {
+    let document = document();
+    for (line, prints) in STORY {
+        let output = place.tell(line);
+        let (said, complaint) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8_lossy(&output.stderr));
+        assert_eq!(output.status.code(), Some(0), "{line}: {complaint}");
+        match prints {
+            Nothing => assert_eq!(said, "", "{line}"),
+            Answer(method, path) => {
+                let responses = &document["paths"][path][method]["responses"];
+                let good = responses.get("200").or_else(|| responses.get("201")).unwrap_or_else(|| panic!("{line}"));
+                let value = serde_json::from_str(&said).unwrap_or_else(|error| panic!("{line}: {error}: {said}"));
+                check(&document, &good["content"]["application/json"]["schema"], &value, line);
+            }
+            Lines(schema) => {
+                for text in said.lines() {
+                    let value = serde_json::from_str(text).unwrap_or_else(|error| panic!("{line}: {error}: {text}"));
+                    if *schema != "any" {
+                        check(&document, &document["components"]["schemas"][schema], &value, line);
+                    }
+                }
+            }
+        }
+    }
+}
+
+on_both_stores! {
+    /// Every command in its own process, where no server is.
+    async fn d03_every_command_works_in_its_own_process(world: &World) {
+        let mut place = Place::local(world);
+        tell_all(&mut place);
+        // Documents go through to the letter.
+        let shown = place.tell("job show {triggered} --json");
+        assert!(String::from_utf8_lossy(&shown.stdout).contains(r#""input":{"n":12345678901234567890123}"#));
+    }
+
+    /// Every command to a server.
+    async fn d03_every_command_works_over_http(world: &World) {
+        tell_all(&mut Place::remote(world));
+    }
+}
+
+/// The commands below one, as its help lists them.
+fn commands(of: &[&str]) -> Vec<String> {
+    let help = punctual(&[of, &["--help"]].concat()).output().unwrap();
+    let help = String::from_utf8(help.stdout).unwrap();
+    let listed = help.split_once("\nCommands:\n").map(|(_, rest)| rest.split("\n\n").next().unwrap()).unwrap_or_default();
+    let names = listed.lines().filter(|line| line.starts_with("  ") && !line.starts_with("   "));
+    let names = names.filter_map(|line| line.split_whitespace().next()).filter(|name| *name != "help");
+    names.map(str::to_owned).collect()
+}
+
+#[test]
+fn the_story_leaves_no_command_out() {
+    let mut all = BTreeSet::new();
+    for name in commands(&[]) {
+        let below = commands(&[&name]);
+        if below.is_empty() {
+            all.insert(name.clone());
+        }
+        all.extend(below.into_iter().map(|inner| format!("{name} {inner}")));
+    }
+    assert!(all.len() > 40, "{all:?}");
+    let told = |command: &String| {
+        let begins = format!("{command} ");
+        WITHOUT_API.contains(&command.as_str()) || STORY.iter().any(|(line, _)| line.starts_with(&begins))
+    };
+    let left_out: Vec<_> = all.iter().filter(|command| !told(command)).collect();
+    assert_eq!(left_out, Vec::<&String>::new());
+}
+
+#[test]
+fn a_server_is_found_through_its_folder_and_its_end_is_noticed() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().to_str().unwrap();
+    let server = Server::on(&["--data", data]);
+    let nodes = || {
+        let listed = punctual(&["node", "ls", "--json", "--data", data]).output().unwrap();
+        assert!(listed.status.success(), "{}", String::from_utf8_lossy(&listed.stderr));
+        let listed: Value = serde_json::from_slice(&listed.stdout).unwrap();
+        listed["items"].as_array().unwrap().len()
+    };
+    assert_eq!(nodes(), 1);
+    // The audit log tells the two ways apart: a server's calls carry a token.
+    let made = punctual(&["schedule", "add", "a", "--every", "1h", "--data", data, "--", "true"]).output().unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    drop(server);
+    assert!(folder.path().join("serve.json").exists(), "it was killed, and its file is still there");
+    let made = punctual(&["schedule", "add", "b", "--every", "1h", "--data", data, "--", "true"]).output().unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let audit = punctual(&["audit", "--json", "--data", data]).output().unwrap();
+    let audit: Value = serde_json::from_slice(&audit.stdout).unwrap();
+    let with_token: Vec<bool> = audit["items"].as_array().unwrap().iter().map(|row| row["token_id"].is_string()).collect();
+    assert_eq!(with_token, [false, true]);
+}
+
+/// What goes wrong has a code of its own and says what to do.
+#[test]
+fn exit_codes_and_words_for_what_goes_wrong() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().to_str().unwrap();
+    let server = Server::on(&["--data", data]);
+    let url = server.url().to_owned();
+    let table: &[(&[&str], i32, &str)] = &[
+        (&["schedule", "show", "nobody", "--data", data], 3, "there is no schedule `nobody`"),
+        (&["schedule", "show", "../../tokens", "--data", data], 3, "there is no schedule"),
+        (&["job", "show", "x", "--data", data], 3, "there is no job"),
+        (&["job", "add", "--data", data], 2, "nothing to do; give a command after `--`"),
+        (&["job", "add", "--data", data, "--input", "{", "--", "true"], 2, "not JSON"),
+        (&["schedule", "add", "s", "--cron", "61 * * * *", "--data", data, "--", "true"], 2, "61"),
+        (&["schedule", "add", "s", "--cron", "@daily", "--tz", "Mars/Olympus", "--data", data, "--", "true"], 2, "Mars/Olympus"),
+        (&["schedule", "add", "s", "--cron", "@daily", "--every", "1s", "--data", data, "--", "true"], 2, "cannot be used with"),
+        (&["schedule", "edit", "s", "--data", data], 2, "nothing to change"),
+        (&["why", "s", "yesterday", "--data", data], 2, "is no time"),
+        (&["job", "ls", "--server", &url], 5, "--token"),
+        (&["job", "ls", "--server", &url, "--token", "punctual_x_y"], 5, "PUNCTUAL_TOKEN"),
+        (&["job", "ls", "--server", "localhost"], 2, "http://HOST:PORT"),
+        (&["job", "ls", "--server", "http://127.0.0.1:1"], 6, "cannot be reached"),
+        (&["jbo", "ls"], 2, "job"),
+        (&["job", "ls", "--stat", "failed"], 2, "--state"),
+        (&["run", "--data", data, "--", "sh", "-c", "exit 42"], 42, ""),
+        (&["run", "--data", data, "--", "/no/such/program"], 8, "the job is failed"),
+    ];
+    for (arguments, code, words) in table {
+        let output = punctual(arguments).output().unwrap();
+        let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(*code), "{arguments:?}: {complaint}");
+        assert!(complaint.contains(words), "{arguments:?}: {complaint}");
+    }
+    let none = punctual(&["schedule", "ls", "--json", "--data", data]).output().unwrap();
+    assert_eq!(serde_json::from_slice::<Value>(&none.stdout).unwrap(), json!({ "items": [], "next_cursor": null }));
+}
+
+/// A server with a certificate of its own, and a command line that believes it.
+#[test]
+fn a_server_speaks_tls_and_refuses_to_be_public_without() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let authority = Authority::new();
+    let issued = authority.issue("DNS:localhost,IP:127.0.0.1");
+    let text = |path: PathBuf| path.to_str().unwrap().to_owned();
+    let (certificate, key, believed) = (text(issued.certificate), text(issued.key), text(authority.certificate()));
+    let data = path("data");
+    let server = Server::on(&["--data", &data, "--tls-cert", &certificate, "--tls-key", &key]);
+    let url = server.url();
+    assert!(url.starts_with("https://"), "{url}");
+    let token = std::fs::read_to_string(folder.path().join("data/admin.token")).unwrap();
+    let listed = |believed: &str| {
+        let mut command = punctual(&["node", "ls", "--json", "--server", url, "--token", token.trim()]);
+        command.env("SSL_CERT_FILE", believed).output().unwrap()
+    };
+    let good = listed(&believed);
+    assert!(good.status.success(), "{}", String::from_utf8_lossy(&good.stderr));
+    assert_eq!(listed("/dev/null").status.code(), Some(6), "nobody vouches for it");
+    for (args, words) in [
+        (vec!["serve", "--listen", "0.0.0.0:0"], "--allow-plain-http"),
+        (vec!["serve", "--tls-cert", &certificate], "--tls-key"),
+        (vec!["serve", "--tls-cert", &key, "--tls-key", &key], "PEM"),
+        (vec!["serve", "--listen", server.url().trim_start_matches("https://")], "choose another address"),
+    ] {
+        let other = path("other");
+        let refused = punctual(&[args.as_slice(), &["--data", &other]].concat()).output().unwrap();
+        assert!(!refused.status.success());
+        let complaint = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(complaint.contains(words), "{args:?}: {complaint}");
+    }
+}
+
+/// A reader that goes away ends a command quietly, and a list that is watched is printed anew.
+#[test]
+fn a_list_can_be_watched_and_cut_off() {
+    use std::io::{BufRead, BufReader};
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().to_str().unwrap();
+    let made = punctual(&["schedule", "add", "tick", "--every", "1h", "--data", data, "--", "true"]).output().unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let mut command = punctual(&["schedule", "ls", "-q", "--watch=100ms", "--data", data]);
+    let mut child = command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let seen: Vec<String> = lines.by_ref().take(3).map(Result::unwrap).collect();
+    assert_eq!(seen, ["tick"; 3]);
+    drop(lines);
+    let ended = child.wait_with_output().unwrap();
+    assert_eq!((ended.status.code(), String::from_utf8_lossy(&ended.stderr).as_ref()), (Some(0), ""));
+}
