@@ -44,15 +44,19 @@ async fn try_claim(shared: &Shared, request: &ClaimRequest) -> Work<Vec<ClaimedJ
     let params = params![shared.turned(), queues, types, node, lease, request.claim_id.0, limit];
     let session = shared.session().await?;
     let mut last = LastTarget::default();
-    let answer = session.read(sql::claim_jobs, &params, |row| claimed(row, &mut last)).await.map_err(commit_failure)?;
     let mut started_at = None;
-    let mut claimed: Vec<(Place, Job)> = Vec::with_capacity(answer.len());
-    for row in answer {
-        match row.map_err(rows::unreadable)? {
+    // Jobs are large: they are put where they stay, and moved as little as can be.
+    let mut claimed: Vec<(Place, Job)> = Vec::new();
+    let read = |row: &Row| {
+        match self::claimed(row, &mut last)? {
             Claimed::Job(place, job) => claimed.push((place, job)),
             Claimed::Since(at) => started_at = at,
         }
-    }
+        Ok(())
+    };
+    let answer: Vec<Result<(), Unreadable>> =
+        session.read(sql::claim_jobs, &params, read).await.map_err(commit_failure)?;
+    answer.into_iter().collect::<Result<(), _>>().map_err(rows::unreadable)?;
     let started_at = started_at.ok_or(StoreError::LostLease)?;
     claimed.sort_unstable_by_key(|(place, _)| *place);
     Ok(claimed.into_iter().map(|(_, job)| ClaimedJob { job, started_at }).collect())
