@@ -48,9 +48,10 @@ async fn try_claim(shared: &Shared, request: &ClaimRequest) -> Work<Vec<ClaimedJ
     // Jobs are large: they are put where they stay, and moved as little as can be.
     let mut claimed: Vec<(Place, Job)> = Vec::new();
     let read = |row: &Row| {
-        match self::claimed(row, &mut last)? {
-            Claimed::Job(place, job) => claimed.push((place, job)),
-            Claimed::Since(at) => started_at = at,
+        if is_claimed(row)? {
+            claimed.push(claimed_job(row, &mut last)?);
+        } else {
+            started_at = running_since(row)?;
         }
         Ok(())
     };
@@ -62,29 +63,30 @@ async fn try_claim(shared: &Shared, request: &ClaimRequest) -> Work<Vec<ClaimedJ
     Ok(claimed.into_iter().map(|(_, job)| ClaimedJob { job, started_at }).collect())
 }
 
-/// A row of the answer to a claim.
-enum Claimed {
-    Job(Place, Job),
-    /// Since when all of them run; nothing when the lease does not hold.
-    Since(Option<Timestamp>),
+/// Whether a row of the answer to a claim has a job.
+fn is_claimed(row: &Row) -> Result<bool, Unreadable> {
+    Ok(Columns::of(row).optional_id::<JobId>()?.is_some())
 }
 
-fn claimed(row: &Row, last: &mut LastTarget) -> Result<Claimed, Unreadable> {
-    let mut place = Columns::of(row);
-    place.skip(rows::JOB_COLUMNS);
-    if Columns::of(row).optional_id::<JobId>()?.is_none() {
-        place.skip(3);
-        let (at, holds) = (place.time()?, place.next::<bool>()?);
-        return Ok(Claimed::Since(holds.then_some(at)));
-    }
+/// What the row without a job says: since when all of them run; nothing when the lease does not hold.
+fn running_since(row: &Row) -> Result<Option<Timestamp>, Unreadable> {
+    let mut c = Columns::of(row);
+    c.skip(rows::JOB_COLUMNS + 3);
+    let (at, holds) = (c.time()?, c.next::<bool>()?);
+    Ok(holds.then_some(at))
+}
+
+fn claimed_job(row: &Row, last: &mut LastTarget) -> Result<(Place, Job), Unreadable> {
     let job = rows::job_like_the_last(row, last)?;
+    let mut c = Columns::of(row);
+    c.skip(rows::JOB_COLUMNS);
     let place = Place {
-        priority: place.next::<Option<i32>>()?.unwrap_or(job.spec.priority),
-        position: place.next()?,
-        created_at: place.optional_time()?.unwrap_or(job.created_at),
+        priority: c.next::<Option<i32>>()?.unwrap_or(job.spec.priority),
+        position: c.next()?,
+        created_at: c.optional_time()?.unwrap_or(job.created_at),
         job_id: job.id,
     };
-    Ok(Claimed::Job(place, job))
+    Ok((place, job))
 }
 
 /// Renews a lease, on the connection that heartbeats have to themselves.
