@@ -8,6 +8,7 @@ mod faults;
 mod gather;
 mod harness;
 mod join;
+mod lists;
 mod partitions;
 mod plans;
 mod pooler;
