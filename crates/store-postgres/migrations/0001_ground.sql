@@ -295,6 +295,26 @@ CREATE TABLE punctual_internal.reservations (
 );
 CREATE UNIQUE INDEX reservations_active ON punctual_internal.reservations (queue) WHERE ended_at IS NULL;
 
+-- The lanes that a node may take jobs from, or a null when its lease does not hold. Until the transaction is done nobody
+-- ends the lease, and no queue is paused or reserved: claims share a lock that whoever does so takes for himself. In a
+-- function, because each of its statements sees what was committed before it began: a claim that had to wait for
+-- somebody who paused a queue must see the pause.
+CREATE FUNCTION punctual_internal.open_lanes(at timestamptz, queues text[], types text[], node uuid, lease uuid)
+RETURNS SETOF bigint LANGUAGE plpgsql ROWS 10 SET search_path = '' AS $$
+BEGIN
+  PERFORM pg_catalog.pg_advisory_xact_lock_shared(7815263002)
+  FROM punctual_internal.leases AS l WHERE l.node_id = node AND l.lease_id = lease FOR KEY SHARE;
+  IF NOT FOUND THEN
+    RETURN NEXT NULL;
+    RETURN;
+  END IF;
+  RETURN QUERY SELECT l.id FROM punctual_internal.lanes AS l JOIN punctual_internal.queues AS q ON q.name = l.queue
+    WHERE NOT q.paused AND (queues IS NULL OR l.queue = ANY (queues)) AND l.job_type = ANY (types)
+      AND NOT EXISTS (SELECT 1 FROM punctual_internal.reservations AS r
+                      WHERE r.queue = l.queue AND r.ended_at IS NULL AND r.expires_at > at);
+END
+$$;
+
 -- How far retention may reach: the ledgers refuse every DELETE above these marks.
 CREATE TABLE punctual_internal.retention (
   ledger text COLLATE "C" NOT NULL PRIMARY KEY CHECK (ledger IN ('runs', 'slots')),

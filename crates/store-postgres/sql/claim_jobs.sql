@@ -1,4 +1,5 @@
--- Hands out jobs in queue order: out of `queue` and into `running`, in one statement.
+-- Hands out jobs in queue order: out of `queue` and into `running`, in one statement. `open_lanes` locks what must stay
+-- as it is meanwhile.
 --
 -- Differs from SQLite, which has one writer and merges the lanes in the program: with one lane, its first jobs that
 -- nobody else has locked are taken; with several, a look at the heads of all, unlocked, says how many each lane gives,
@@ -8,13 +9,7 @@
 WITH clock AS MATERIALIZED (
   SELECT coalesce($1, now()) AS at
 ), open AS MATERIALIZED (
-  SELECT l.id FROM punctual_internal.lanes AS l JOIN punctual_internal.queues AS q ON q.name = l.queue
-  WHERE NOT q.paused
-    AND ($2::text[] IS NULL OR l.queue = ANY ($2))
-    AND l.job_type = ANY ($3::text[])
-    AND NOT EXISTS (SELECT 1 FROM punctual_internal.reservations AS r
-                    WHERE r.queue = l.queue AND r.ended_at IS NULL AND r.expires_at > (SELECT at FROM clock))
-    AND EXISTS (SELECT 1 FROM punctual_internal.leases WHERE node_id = $4 AND lease_id = $5)
+  SELECT id FROM clock CROSS JOIN punctual_internal.open_lanes(clock.at, $2::text[], $3::text[], $4, $5) AS o (id)
 ), quotas AS MATERIALIZED (
   SELECT id AS lane_id, $7::bigint AS jobs FROM open WHERE (SELECT count(*) FROM open) = 1
   UNION ALL
@@ -47,5 +42,5 @@ WITH clock AS MATERIALIZED (
                                          queued_at, serial_key, schedule_id, started_at)
   SELECT job_id, $4, $5, $6, lane_id, priority, position, created_at, queued_at, serial_key, schedule_id, clock.at
   FROM taken CROSS JOIN clock
-  RETURNING job_id, priority, position, created_at, started_at
+  RETURNING job_id, priority, position, created_at
 )

@@ -1,7 +1,16 @@
--- The claimed jobs, after their own columns: where they stood, and since when they run. Who gets less than he asked for
--- waits for more, and says so; that is why there is a row, without a job, even if he got nothing.
-  , started.priority, started.position, started.created_at, started.started_at, w.waits
-FROM (SELECT CASE WHEN (SELECT count(*) FROM taken) < $7 THEN nextval('punctual_internal.waits') END AS waits) AS w
-LEFT JOIN started ON true
-LEFT JOIN LATERAL (SELECT * FROM punctual_internal.jobs WHERE id = started.job_id OFFSET 0) AS j ON true
+-- The claimed jobs, after their own columns: where they stood. Before them, once for all, a row without a job that says
+-- since when they run and whether the lease holds. Who gets less than he asked for waits for more, and says so there.
+  , nullif(r.priority, j.priority), r.position, nullif(r.created_at, j.created_at), r.at, r.holds
+FROM (
+  SELECT NULL::uuid AS job_id, NULL::integer AS priority, NULL::bigint AS position, NULL::timestamptz AS created_at,
+         clock.at, CASE
+           WHEN EXISTS (SELECT 1 FROM open WHERE id IS NULL) THEN false
+           WHEN (SELECT count(*) FROM taken) < $7 THEN nextval('punctual_internal.waits') > 0
+           ELSE true
+         END AS holds
+  FROM clock
+  UNION ALL
+  SELECT job_id, priority, position, created_at, NULL, NULL FROM started
+) AS r
+LEFT JOIN LATERAL (SELECT * FROM punctual_internal.jobs WHERE id = r.job_id OFFSET 0) AS j ON true
 LEFT JOIN punctual_internal.lanes AS l ON l.id = j.lane_id

@@ -1,22 +1,30 @@
--- Closes runs that completed, in one statement, if the lease's holder has them all and nothing else follows from their
--- ends: no serial key to be freed, no schedule to be told. Else it does nothing, and the ends are judged one by one. The
--- answer is the jobs that were closed; one that is missing has lost its lease meanwhile.
+-- Closes runs that completed, in one statement, where nothing else follows from their ends: no serial key to be freed,
+-- no schedule to be told. The answer is how many were closed and, unless that is all of them, which. What is missing
+-- must be judged by itself, or has lost its lease: if nobody is going to ($9), nothing is closed unless all are held
+-- and of that kind. When there is nothing to tell of the runs but that they completed ($10), the lists are not even
+-- looked at.
 --
 -- Differs from SQLite, where a second statement costs no round trip. The fence as in `take_running`.
-WITH ended AS MATERIALIZED (
-  SELECT * FROM unnest($2::uuid[], $5::integer[], $6::text[], $7::text[], $8::text[])
-    AS w (job_id, exit_code, output, log_ref, usage)
-), held AS MATERIALIZED (
+WITH held AS MATERIALIZED (
   SELECT count(*) = cardinality($2::uuid[]) AS whole FROM punctual_internal.running
   WHERE job_id = ANY ($2) AND node_id = $3 AND (lease_id = $4) IS TRUE AND serial_key IS NULL AND schedule_id IS NULL
 ), taken AS (
   DELETE FROM punctual_internal.running
-  WHERE job_id = ANY ($2) AND node_id = $3 AND (lease_id = $4) IS TRUE AND (SELECT whole FROM held)
+  WHERE job_id = ANY ($2) AND node_id = $3 AND (lease_id = $4) IS TRUE AND serial_key IS NULL AND schedule_id IS NULL
+    AND (NOT $9::boolean OR (SELECT whole FROM held))
   RETURNING job_id, node_id, started_at
+), closed AS (
+  INSERT INTO punctual_internal.runs (job_id, node_id, started_at, finished_at, final, outcome, exit_code, output,
+                                      log_ref, usage)
+  SELECT job_id, node_id, started_at, coalesce($1, now()), true, 'completed', NULL, NULL, NULL, NULL
+  FROM taken WHERE $10::boolean
+  UNION ALL
+  SELECT t.job_id, t.node_id, t.started_at, coalesce($1, now()), true, 'completed', e.exit_code, e.output::json,
+         e.log_ref, e.usage::json
+  FROM taken AS t
+  JOIN unnest($2::uuid[], $5::integer[], $6::text[], $7::text[], $8::text[])
+    AS e (job_id, exit_code, output, log_ref, usage) ON e.job_id = t.job_id
+  WHERE NOT $10
 )
-INSERT INTO punctual_internal.runs (job_id, node_id, started_at, finished_at, final, outcome, exit_code, output, log_ref,
-                                    usage)
-SELECT t.job_id, t.node_id, t.started_at, coalesce($1, now()), true, 'completed', e.exit_code, e.output::json, e.log_ref,
-       e.usage::json
-FROM taken AS t JOIN ended AS e ON e.job_id = t.job_id
-RETURNING job_id
+SELECT count(*), (SELECT array_agg(job_id) FROM taken WHERE (SELECT count(*) FROM taken) < cardinality($2))
+FROM taken

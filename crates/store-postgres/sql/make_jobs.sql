@@ -57,10 +57,11 @@ WITH clock AS MATERIALIZED (
   INSERT INTO punctual_internal.delayed (job_id, run_at)
   SELECT id, run_at FROM wanted WHERE run_at > made_at AND $2
 )
-SELECT at, (
-  SELECT CASE WHEN setval('punctual_internal.told', last_value) > 0 THEN pg_notify('punctual_wake', '') END
-  FROM punctual_internal.waits WHERE $2 AND last_value > (SELECT last_value FROM punctual_internal.told)
-), (
+SELECT at, CASE
+  WHEN $2 AND pg_sequence_last_value('punctual_internal.waits') > pg_sequence_last_value('punctual_internal.told')
+    AND setval('punctual_internal.told', pg_sequence_last_value('punctual_internal.waits')) > 0
+  THEN pg_notify('punctual_wake', '')
+END, (
   SELECT pg_notify('punctual_wake', '') FROM wanted WHERE run_at > made_at AND $2
   HAVING min(run_at) < (SELECT coalesce(min(run_at), 'infinity') FROM punctual_internal.delayed
                         WHERE run_at IS NOT NULL)

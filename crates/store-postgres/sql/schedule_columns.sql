@@ -1,10 +1,14 @@
--- What is read of a schedule, in the order the decoder expects; the statement that follows says from where.
+-- What is read of a schedule, in the order the decoder expects; the statement that follows says from where. What most
+-- schedules have is left out, as in `job_columns`.
 SELECT
   s.id, s.version, s.created_at, s.updated_at, s.anchor_at, s.seed,
-  s.name, s.description, s.labels::text, s.cron, s.every_us, s.at, s.timezone, s.dst_gap, s.dst_overlap,
-  s.starts_at, s.ends_at, s.calendar, s.target::text, s.input::text, s.template_id, s.queue, s.priority, s.serial,
-  s.retry::text, s.timeout_us, s.missed::text, s.overlap, s.max_concurrent_runs, s.jitter_us, s.depends_on,
-  s.depends_within_us, s.grant_id, s.owner, s.source,
-  t.enabled, t.next_slot_at, t.next_run_at, t.last_slot_at, t.last_enqueued_at, t.last_job_id, t.fired_through,
-  t.exhausted_at, t.problem, t.no_executor_since, t.paused_at, t.paused_by, t.pause_note, t.fired_from,
+  s.name, nullif(s.description, ''), nullif(s.labels::text, '{}'), s.cron, s.every_us, s.at,
+  s.timezone, nullif(s.dst_gap, 'next'), nullif(s.dst_overlap, 'first'),
+  s.starts_at, s.ends_at, s.calendar, s.target::text, s.input::text, s.template_id, s.queue, s.priority,
+  nullif(s.serial, false), nullif(s.retry::text, '{}'), s.timeout_us, nullif(s.missed::text, '{"policy":"once"}'),
+  nullif(s.overlap, 'allow'), s.max_concurrent_runs, nullif(s.jitter_us, 0), s.depends_on, s.depends_within_us,
+  s.grant_id, s.owner, nullif(s.source, 'api'),
+  nullif(t.enabled, true), t.next_slot_at, t.next_run_at, t.last_slot_at, t.last_enqueued_at, t.last_job_id,
+  t.fired_through, t.exhausted_at, t.problem, t.no_executor_since, t.paused_at, t.paused_by, t.pause_note,
+  nullif(t.fired_from, 'store'),
   r.last_run_at, r.last_outcome, r.last_success_at, r.consecutive_failures

@@ -8,21 +8,23 @@ use crate::rows::{self, Columns, LastTarget, Unreadable, document, value};
 use crate::session::{Session, Step};
 use crate::sql;
 use crate::tx::{Patience, Tx, commit_failure};
+use jiff::Timestamp;
 use punctual_core::id::{JobId, LeaseId, NodeId};
 use punctual_core::invalid::Invalid;
+use punctual_core::job::Job;
 use punctual_core::order::Place;
 use punctual_core::store::{ClaimRequest, ClaimedJob, Heartbeat, Lease, NewNode, NodePulse, StoreError, StoreResult};
 use std::collections::{BTreeSet, HashMap};
 use tokio_postgres::Row;
 use uuid::Uuid;
 
-/// The lock that claims share, and that pausing and reserving a queue take for themselves.
+/// The lock that claims share (`open_lanes`), and that pausing and reserving a queue take for themselves.
 ///
 /// One for all queues: a claim may be from thousands of them, and a lock for each would exhaust the lock table. Who
 /// pauses a queue waits for the claims that are going on, a few milliseconds, whichever queue they are from.
 pub(crate) const CLAIMS: i64 = 7_815_263_002;
 
-/// Claims: everything, COMMIT included, in one round trip.
+/// Claims: one statement is the whole transaction, and so one round trip.
 pub(crate) async fn claim_jobs(shared: &Shared, request: &ClaimRequest) -> StoreResult<Vec<ClaimedJob>> {
     let mut patience = Patience::default();
     loop {
@@ -39,35 +41,52 @@ async fn try_claim(shared: &Shared, request: &ClaimRequest) -> Work<Vec<ClaimedJ
         (!request.queues.is_empty()).then(|| request.queues.iter().map(String::as_str).collect());
     let types: Vec<&str> = request.job_types.iter().map(String::as_str).collect();
     let limit = crate::params::limit(request.limit);
-    let steps = [
-        Step::Word("BEGIN"),
-        Step::Rows(sql::check_lease_for_claim, params![node, lease, CLAIMS]),
-        Step::Rows(sql::claim_jobs, params![shared.turned(), queues, types, node, lease, request.claim_id.0, limit]),
-        Step::Word("COMMIT"),
-    ];
+    let params = params![shared.turned(), queues, types, node, lease, request.claim_id.0, limit];
     let session = shared.session().await?;
-    let mut answers = session.pipeline(&steps).await.map_err(commit_failure)?.into_iter().skip(1);
-    let holds = answers.next().is_some_and(|answer| !answer.rows().is_empty());
-    if !holds {
-        return Err(StoreError::LostLease.into());
-    }
-    let rows = answers.next().map(crate::session::Answer::rows).unwrap_or_default();
     let mut last = LastTarget::default();
-    let mut claimed: Vec<(Place, ClaimedJob)> =
-        rows::collect(&rows, |row| claimed(row, &mut last))?.into_iter().flatten().collect();
+    let mut started_at = None;
+    // Jobs are large: they are put where they stay, and moved as little as can be.
+    let mut claimed: Vec<(Place, Job)> = Vec::new();
+    let read = |row: &Row| {
+        if is_claimed(row)? {
+            claimed.push(claimed_job(row, &mut last)?);
+        } else {
+            started_at = running_since(row)?;
+        }
+        Ok(())
+    };
+    let answer: Vec<Result<(), Unreadable>> =
+        session.read(sql::claim_jobs, &params, read).await.map_err(commit_failure)?;
+    answer.into_iter().collect::<Result<(), _>>().map_err(rows::unreadable)?;
+    let started_at = started_at.ok_or(StoreError::LostLease)?;
     claimed.sort_unstable_by_key(|(place, _)| *place);
-    Ok(claimed.into_iter().map(|(_, job)| job).collect())
+    Ok(claimed.into_iter().map(|(_, job)| ClaimedJob { job, started_at }).collect())
 }
 
-fn claimed(row: &Row, last: &mut LastTarget) -> Result<Option<(Place, ClaimedJob)>, Unreadable> {
-    if Columns::of(row).optional_id::<JobId>()?.is_none() {
-        return Ok(None);
-    }
+/// Whether a row of the answer to a claim has a job.
+fn is_claimed(row: &Row) -> Result<bool, Unreadable> {
+    Ok(Columns::of(row).optional_id::<JobId>()?.is_some())
+}
+
+/// What the row without a job says: since when all of them run; nothing when the lease does not hold.
+fn running_since(row: &Row) -> Result<Option<Timestamp>, Unreadable> {
+    let mut c = Columns::of(row);
+    c.skip(rows::JOB_COLUMNS + 3);
+    let (at, holds) = (c.time()?, c.next::<bool>()?);
+    Ok(holds.then_some(at))
+}
+
+fn claimed_job(row: &Row, last: &mut LastTarget) -> Result<(Place, Job), Unreadable> {
     let job = rows::job_like_the_last(row, last)?;
     let mut c = Columns::of(row);
     c.skip(rows::JOB_COLUMNS);
-    let place = Place { priority: c.next()?, position: c.next()?, created_at: c.time()?, job_id: job.id };
-    Ok(Some((place, ClaimedJob { job, started_at: c.time()? })))
+    let place = Place {
+        priority: c.next::<Option<i32>>()?.unwrap_or(job.spec.priority),
+        position: c.next()?,
+        created_at: c.optional_time()?.unwrap_or(job.created_at),
+        job_id: job.id,
+    };
+    Ok((place, job))
 }
 
 /// Renews a lease, on the connection that heartbeats have to themselves.

@@ -5,7 +5,7 @@ use crate::error::Work;
 use crate::jobs::{Closing, closing_params, serial_keys, settling};
 use crate::making::{Making, trimmed};
 use crate::outbox::notice_params;
-use crate::params::params;
+use crate::params::{Params, params};
 use crate::rows::{self, Columns, Unreadable};
 use crate::session::{Answer, Session, Step};
 use crate::sql;
@@ -38,19 +38,21 @@ pub(crate) async fn finish_runs(shared: &Shared, lease: Lease, runs: &[FinishedR
     }
 }
 
-/// One statement and one round trip for what most ends are: all completed, and nothing follows from them. Nothing when
-/// they are not all like that.
-async fn try_close_completed(shared: &Shared, lease: Lease, runs: &[FinishedRun]) -> Work<Option<Vec<FinishResult>>> {
-    let is_plain = |run: &FinishedRun| {
-        run.outcome == Outcome::Completed
-            && run.error_code.is_none()
-            && run.error.is_none()
-            && run.again == Again::ByPolicy
+/// How many ends make it worth a round trip more not to look at them before they are closed.
+const MANY: usize = 64;
+
+/// Whether a run's end may be what most are: it completed, and nothing follows from that.
+fn is_plain(run: &FinishedRun) -> bool {
+    run.outcome == Outcome::Completed && run.error_code.is_none() && run.error.is_none() && run.again == Again::ByPolicy
+}
+
+/// What goes into `close_completed`. If the rest is judged in the same transaction, it closes what it can; else all or
+/// nothing.
+fn close_completed_params<'a>(shared: &Shared, lease: Lease, runs: &'a [FinishedRun], all: bool) -> Params<'a> {
+    let has_no_more = |run: &FinishedRun| {
+        run.exit_code.is_none() && run.output.is_none() && run.log_ref.is_none() && run.usage.is_none()
     };
-    if !runs.iter().all(is_plain) {
-        return Ok(None);
-    }
-    let params = params![
+    params![
         shared.turned(),
         runs.iter().map(|run| run.job_id.0).collect::<Vec<_>>(),
         lease.node_id.0,
@@ -59,28 +61,90 @@ async fn try_close_completed(shared: &Shared, lease: Lease, runs: &[FinishedRun]
         trimmed(runs.iter().map(|run| run.output.as_ref().map(Json::as_str))),
         trimmed(runs.iter().map(|run| run.log_ref.as_deref().map(storable_text))),
         trimmed(runs.iter().map(|run| run.usage.as_ref().map(Json::as_str))),
-    ];
-    let rows = shared.session().await?.rows(sql::close_completed, &params).await.map_err(commit_failure)?;
-    let closed: HashSet<JobId> = rows::collect(&rows, |row| Columns::of(row).id())?.into_iter().collect();
-    let result = |run: &FinishedRun| {
-        if closed.contains(&run.job_id) { FinishResult::Closed { retry: None } } else { FinishResult::LostLease }
-    };
-    Ok((!closed.is_empty()).then(|| runs.iter().map(result).collect()))
+        all,
+        runs.iter().all(has_no_more),
+    ]
 }
 
-/// Two round trips: out of `running`, and everything that follows with the COMMIT.
+/// For each of the runs, whether `close_completed` closed it. What was reported twice counts once.
+fn closed_of(runs: &[FinishedRun], answer: &[Row]) -> Work<Vec<bool>> {
+    let found = rows::collect(answer, |row| {
+        let mut c = Columns::of(row);
+        Ok((c.count()?, c.next::<Option<Vec<Uuid>>>()?))
+    })?;
+    Ok(match found.into_iter().next() {
+        Some((count, _)) if usize::try_from(count) == Ok(runs.len()) => vec![true; runs.len()],
+        Some((_, Some(closed))) => {
+            let mut closed: HashSet<Uuid> = closed.into_iter().collect();
+            runs.iter().map(|run| closed.remove(&run.job_id.0)).collect()
+        }
+        Some((_, None)) | None => vec![false; runs.len()],
+    })
+}
+
+/// Closes what can be closed without a look; the others are judged. Everything together, or nothing.
 async fn try_finish(shared: &Shared, lease: Lease, runs: &[FinishedRun], suspicious: bool) -> Work<Vec<FinishResult>> {
     if runs.is_empty() {
         return Ok(Vec::new());
     }
-    if !suspicious && let Some(results) = try_close_completed(shared, lease, runs).await? {
-        shared.ended.send_replace(());
-        return Ok(results);
+    if suspicious || !runs.iter().all(is_plain) {
+        return try_judge(shared, lease, runs, suspicious).await;
     }
+    if runs.len() >= MANY {
+        return try_close_many(shared, lease, runs).await;
+    }
+    let params = close_completed_params(shared, lease, runs, true);
+    let answer = shared.session().await?.rows(sql::close_completed, &params).await.map_err(commit_failure)?;
+    let closed = closed_of(runs, &answer)?;
+    if !closed.contains(&true) {
+        return try_judge(shared, lease, runs, false).await;
+    }
+    shared.ended.send_replace(());
+    let result = |closed| if closed { FinishResult::Closed { retry: None } } else { FinishResult::LostLease };
+    Ok(closed.into_iter().map(result).collect())
+}
+
+/// Two round trips: what is plain is closed, and the COMMIT. What was not plain is judged in between.
+async fn try_close_many(shared: &Shared, lease: Lease, runs: &[FinishedRun]) -> Work<Vec<FinishResult>> {
+    let step = Step::Rows(sql::close_completed, close_completed_params(shared, lease, runs, false));
+    let (mut tx, mut answers) = Tx::begin_with(shared, vec![step]).await?;
+    let answer = answers.pop().map(Answer::rows).unwrap_or_default();
+    let closed = match closed_of(runs, &answer) {
+        Ok(closed) => closed,
+        Err(failure) => return tx.end(Err(failure)).await,
+    };
+    if !closed.contains(&false) {
+        tx.pipeline_and_commit(Vec::new()).await?;
+        shared.ended.send_replace(());
+        return Ok(vec![FinishResult::Closed { retry: None }; runs.len()]);
+    }
+    let open = runs.iter().zip(&closed).filter(|(_, closed)| !**closed);
+    let rest: Vec<FinishedRun> = open.map(|(run, _)| run.clone()).collect();
+    let ids: Vec<Uuid> = rest.iter().map(|run| run.job_id.0).collect();
+    let taken = match tx.pipeline(&taking(ids, lease)).await {
+        Ok(mut answers) => answers.pop().map(Answer::rows).unwrap_or_default(),
+        Err(failure) => return tx.end(Err(failure)).await,
+    };
+    let mut judged = judge_and_commit(shared, tx, lease, &rest, &taken, false).await?.into_iter();
+    let result = |closed: bool| {
+        let closed = closed.then_some(FinishResult::Closed { retry: None });
+        closed.or_else(|| judged.next()).unwrap_or(FinishResult::LostLease)
+    };
+    Ok(closed.into_iter().map(result).collect())
+}
+
+/// Two round trips: out of `running`, and everything that follows with the COMMIT.
+async fn try_judge(shared: &Shared, lease: Lease, runs: &[FinishedRun], suspicious: bool) -> Work<Vec<FinishResult>> {
     let ids: Vec<Uuid> = runs.iter().map(|run| run.job_id.0).collect();
-    let (mut tx, mut answers) = Tx::begin_with(shared, taking(ids, lease)).await?;
+    let (tx, mut answers) = Tx::begin_with(shared, taking(ids, lease)).await?;
     let taken = answers.pop().map(Answer::rows).unwrap_or_default();
-    let judged = match rows::collect(&taken, taken_run) {
+    judge_and_commit(shared, tx, lease, runs, &taken, suspicious).await
+}
+
+async fn judge_and_commit(
+    shared: &Shared, mut tx: Tx<'_>, lease: Lease, runs: &[FinishedRun], taken: &[Row], suspicious: bool,
+) -> Work<Vec<FinishResult>> {
+    let judged = match rows::collect(taken, taken_run) {
         Ok(taken) => tx.judge_ends(lease, runs, taken.into_iter().collect(), suspicious).await,
         Err(error) => Err(error.into()),
     };

@@ -2,11 +2,11 @@
 
 use crate::Shared;
 use crate::error::Work;
-use crate::firing::{Decided, Written};
+use crate::firing::{Decided, SlotSpec, Written};
 use crate::making::{Making, make_lanes_params};
 use crate::params::{params, time};
 use crate::rows::{self, Columns, Unreadable, value};
-use crate::session::{Answer, Session, Step};
+use crate::session::{Session, Step};
 use crate::sql;
 use crate::tx::{Patience, Tx};
 use jiff::{SignedDuration, Timestamp};
@@ -63,12 +63,13 @@ pub(crate) async fn begin_impatiently(shared: &Shared) -> Work<Tx<'_>> {
 impl Tx<'_> {
     /// Locks what is due, and what has no plan.
     async fn take_due(&self, shared: &Shared, limit: i64) -> Work<Vec<ScheduleRow>> {
-        let steps = [
-            Step::Rows(sql::due_schedules, params![shared.turned(), limit]),
-            Step::Rows(sql::unplanned_schedules, params![limit]),
-        ];
-        let rows: Vec<Row> = self.pipeline(&steps).await?.into_iter().flat_map(Answer::rows).collect();
-        Ok(rows::collect(&rows, schedule_row)?)
+        // In one round trip: each sends when it is first polled.
+        let (due, unplanned) = tokio::join!(
+            self.read(sql::due_schedules, params![shared.turned(), limit], schedule_row),
+            self.read(sql::unplanned_schedules, params![limit], schedule_row),
+        );
+        let found = due?.into_iter().chain(unplanned?).collect::<Result<_, _>>();
+        Ok(found.map_err(rows::unreadable)?)
     }
 
     async fn fire_rows(&self, due: Vec<ScheduleRow>, node: Option<NodeId>) -> Work<Fired> {
@@ -123,7 +124,8 @@ impl Tx<'_> {
                 }
                 Err(failure) => return Err(failure),
             }
-            let jobs: Vec<Making<'_>> = batch.iter().flat_map(Decided::making).collect();
+            let specs: Vec<SlotSpec> = batch.iter().flat_map(Decided::specs).collect();
+            let jobs: Vec<Making<'_>> = specs.iter().map(SlotSpec::making).collect();
             self.execute(sql::make_lanes, make_lanes_params(&jobs, Some(self.at()))).await?;
         }
         Ok(false)

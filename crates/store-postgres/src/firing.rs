@@ -31,32 +31,47 @@ pub(crate) struct Written {
 #[derive(Debug)]
 pub(crate) struct Decided {
     pub(crate) schedule: Schedule,
-    firing: Firing,
+    pub(crate) firing: Firing,
     /// One for each slot that fires, in order.
-    jobs: Vec<SlotMaking>,
+    pub(crate) jobs: Vec<SlotMaking>,
 }
 
+/// A job that is to be made for a slot.
 #[derive(Debug)]
-struct SlotMaking {
-    id: JobId,
+pub(crate) struct SlotMaking {
+    pub(crate) id: JobId,
+    bits: [u8; 8],
+    pub(crate) slot_at: Timestamp,
+    pub(crate) job: SlotJob,
+}
+
+impl SlotMaking {
+    fn new(tx: &Tx<'_>, slot_at: Timestamp, job: SlotJob) -> Self {
+        let bits = tx.id_bits();
+        Self { id: JobId::at(tx.now, bits), bits, slot_at, job }
+    }
+
+    /// The job in full.
+    fn written_out(&self, schedule: &Schedule) -> SlotSpec {
+        let detail = Some(schedule.definition.timing.text());
+        SlotSpec {
+            bits: self.bits,
+            spec: NewJob::of_schedule(schedule, self.job.trigger, detail, self.job.serial),
+            origin: Origin { schedule_id: Some(schedule.id), slot_at: Some(self.slot_at), chain: None },
+        }
+    }
+}
+
+/// The same with all that its schedule says.
+#[derive(Debug)]
+pub(crate) struct SlotSpec {
     bits: [u8; 8],
     spec: NewJob,
     origin: Origin,
 }
 
-impl SlotMaking {
-    fn new(tx: &Tx<'_>, schedule: &Schedule, slot_at: Timestamp, job: SlotJob) -> Self {
-        let bits = tx.id_bits();
-        let detail = Some(schedule.definition.timing.text());
-        Self {
-            id: JobId::at(tx.now, bits),
-            bits,
-            spec: NewJob::of_schedule(schedule, job.trigger, detail, job.serial),
-            origin: Origin { schedule_id: Some(schedule.id), slot_at: Some(slot_at), chain: None },
-        }
-    }
-
-    fn making(&self) -> Making<'_> {
+impl SlotSpec {
+    pub(crate) fn making(&self) -> Making<'_> {
         Making { bits: self.bits, spec: &self.spec, origin: &self.origin }
     }
 }
@@ -64,12 +79,13 @@ impl SlotMaking {
 impl Decided {
     pub(crate) fn new(tx: &Tx<'_>, schedule: Schedule, firing: Firing) -> Self {
         let fires = firing.slots.iter().filter_map(|slot| Some((slot.slot_at, slot.job?)));
-        let jobs = fires.map(|(slot_at, job)| SlotMaking::new(tx, &schedule, slot_at, job)).collect();
+        let jobs = fires.map(|(slot_at, job)| SlotMaking::new(tx, slot_at, job)).collect();
         Self { schedule, firing, jobs }
     }
 
-    pub(crate) fn making(&self) -> impl Iterator<Item = Making<'_>> {
-        self.jobs.iter().map(SlotMaking::making)
+    /// Its jobs in full.
+    pub(crate) fn specs(&self) -> impl Iterator<Item = SlotSpec> {
+        self.jobs.iter().map(|job| job.written_out(&self.schedule))
     }
 
     /// What it comes to when all of it is written.
@@ -93,7 +109,11 @@ impl Tx<'_> {
     /// Writes a batch in one round trip, behind a savepoint named `batch`. False when a slot had been decided before, a
     /// lane is missing or a schedule was edited meanwhile: then the caller goes back to the savepoint.
     pub(crate) async fn write_batch(&self, batch: &[Decided], node: Option<NodeId>) -> Work<bool> {
-        let jobs: Vec<Making<'_>> = batch.iter().flat_map(Decided::making).collect();
+        if let Some(singles) = self.singles(batch) {
+            return self.write_singles(&singles, node).await;
+        }
+        let specs: Vec<SlotSpec> = batch.iter().flat_map(Decided::specs).collect();
+        let jobs: Vec<Making<'_>> = specs.iter().map(SlotSpec::making).collect();
         let slots: Vec<SlotParam<'_>> = batch
             .iter()
             .flat_map(|decided| decided.slots().map(|(slot, job)| SlotParam { schedule: &decided.schedule, slot, job }))
@@ -179,16 +199,17 @@ impl Tx<'_> {
     async fn write_slot(
         &self, schedule: &Schedule, slot: &DecidedSlot, node: Option<NodeId>, insert: &str, written: &mut Written,
     ) -> Work<()> {
-        let making = slot.job.map(|job| (job, SlotMaking::new(self, schedule, slot.slot_at, job)));
-        let param = SlotParam { schedule, slot, job: making.as_ref().map(|(_, making)| making.id) };
+        let making = slot.job.map(|job| SlotMaking::new(self, slot.slot_at, job));
+        let param = SlotParam { schedule, slot, job: making.as_ref().map(|making| making.id) };
         // No row: the slot was decided before. Whoever decided it made its job, or decided that there is none.
         if self.rows(insert, self.slot_params(&[param], node)).await?.is_empty() {
             return Ok(());
         }
-        let Some((job, making)) = making else {
+        let Some(making) = making else {
             written.slots_not_run += slot.count;
             return Ok(());
         };
+        let job = making.job;
         // The key of all jobs of the schedule that have one, those that are replaced included.
         let keys: BTreeSet<String> = [schedule.id.to_string()].into();
         if job.serial || job.replaces_live {
@@ -197,7 +218,7 @@ impl Tx<'_> {
         if job.replaces_live {
             self.replace_live_jobs(schedule.id).await?;
         }
-        self.make_jobs(&[making.making()], true).await?;
+        self.make_jobs(&[making.written_out(schedule).making()], true).await?;
         if job.serial || job.replaces_live {
             self.settle_serial_keys(&keys).await?;
         }

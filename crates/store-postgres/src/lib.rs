@@ -13,6 +13,7 @@ mod error;
 mod finish;
 mod fire;
 mod firing;
+mod gather;
 mod holds;
 mod jobs;
 pub mod join;
@@ -32,6 +33,7 @@ mod recover;
 mod rows;
 mod schedules;
 mod session;
+mod singles;
 pub mod sql;
 pub mod sql_target;
 mod store;
@@ -42,6 +44,7 @@ mod wake;
 
 use crate::address::Address;
 use crate::error::store_error;
+use crate::gather::Gathering;
 use crate::params::params;
 use crate::pool::Link;
 use crate::session::Session;
@@ -132,6 +135,7 @@ pub(crate) struct Shared {
     direct: Address,
     clock: Option<Arc<dyn Clock>>,
     ids: Mutex<IdSource>,
+    gathering: Gathering,
     partition_span: SignedDuration,
     /// Until when there are partitions, in microseconds.
     partitions_until: AtomicI64,
@@ -165,6 +169,7 @@ impl PostgresStore {
             direct,
             clock: options.clock,
             ids: Mutex::new(IdSource::from_random(options.ids.unwrap_or_else(|| Uuid::new_v4().as_u64_pair().0))),
+            gathering: Gathering::default(),
             partition_span: options.partition_span,
             partitions_until: AtomicI64::new(i64::MIN),
             making_partitions: AtomicBool::new(false),
@@ -175,8 +180,12 @@ impl PostgresStore {
             itself: itself.clone(),
         });
         let session = shared.session().await?;
-        migrate::migrate(&session).await?;
-        drop(session);
+        if migrate::migrate(&session).await? {
+            // It has held thousands of locks, and looks through the room for them at the end of every transaction.
+            session.discard();
+        } else {
+            drop(session);
+        }
         if let Err(error) = shared.make_partitions(shared.turned_time()).await {
             tracing::warn!(%error, "failed to make partitions; the default ones take the rows");
         }

@@ -61,7 +61,25 @@ struct Kind<'a> {
     spec: &'a NewJob,
 }
 
-impl Kind<'_> {
+impl<'a> Kind<'a> {
+    /// What is common to jobs that are of one kind, behind what is each one's own.
+    fn common_params(&self, own: Params<'a>) -> Work<Params<'a>> {
+        let spec = self.spec;
+        let common = own
+            .with(spec.queue.as_str())
+            .with(self.job_type.clone())
+            .with(spec.priority)
+            .with(self.tags()?)
+            .with(retry_text(&spec.retry)?)
+            .with(spec.timeout.as_micros())
+            .with(spec.template_id.map(|id| id.0))
+            .with(spec.grant_id.map(|id| id.0))
+            .with(spec.trigger.as_str())
+            .with(spec.trigger_detail.as_deref())
+            .with(spec.owner.as_deref());
+        Ok(common)
+    }
+
     fn tags(&self) -> Work<Option<String>> {
         let tags = &self.spec.tags;
         (!tags.is_empty()).then(|| document("tags", tags)).transpose()
@@ -119,33 +137,39 @@ pub(crate) fn making<'a>(
         let is_first = origin.schedule_id.is_none() && origin.slot_at.is_none() && origin.chain.is_none();
         is_first && spec.run_at.is_none() && spec.job_key.is_none()
     };
-    match kinds.as_slice() {
-        [kind] if place && jobs.iter().all(is_plain) => Ok((sql::make_jobs_alike, alike_params(jobs, kind, now)?)),
+    match (kinds.as_slice(), jobs) {
+        ([kind], [job]) if place && is_plain(job) => Ok((sql::make_job, alone_params(job, kind, now)?)),
+        ([kind], _) if place && jobs.iter().all(is_plain) => Ok((sql::make_jobs_alike, alike_params(jobs, kind, now)?)),
         _ => Ok((sql::make_jobs, any_params(jobs, &kinds, kind_of, now, place)?)),
     }
 }
 
+fn alone_params<'a>(job: &Making<'a>, kind: &Kind<'a>, now: Option<SystemTime>) -> Work<Params<'a>> {
+    let spec = job.spec;
+    let own = params![
+        now,
+        tail(job.bits),
+        document("target", &spec.target)?,
+        spec.input.as_str(),
+        spec.serial_key.as_deref(),
+        spec.trace_context.as_deref(),
+    ];
+    kind.common_params(own)
+}
+
 fn alike_params<'a>(jobs: &[Making<'a>], kind: &Kind<'a>, now: Option<SystemTime>) -> Work<Params<'a>> {
-    let spec = kind.spec;
-    Ok(params![
+    let common = &kind.spec.target;
+    let other =
+        |job: &Making<'a>| (job.spec.target != *common).then(|| document("target", &job.spec.target)).transpose();
+    let own = params![
         now,
         jobs.iter().map(|job| tail(job.bits)).collect::<Vec<_>>(),
-        jobs.iter().map(|job| document("target", &job.spec.target)).collect::<Work<Vec<_>>>()?,
+        trimmed(jobs.iter().map(other).collect::<Work<Vec<_>>>()?.into_iter()),
         jobs.iter().map(|job| job.spec.input.as_str()).collect::<Vec<_>>(),
         trimmed(jobs.iter().map(|job| job.spec.serial_key.as_deref())),
         trimmed(jobs.iter().map(|job| job.spec.trace_context.as_deref())),
-        spec.queue.as_str(),
-        kind.job_type.clone(),
-        spec.priority,
-        kind.tags()?,
-        retry_text(&spec.retry)?,
-        spec.timeout.as_micros(),
-        spec.template_id.map(|id| id.0),
-        spec.grant_id.map(|id| id.0),
-        spec.trigger.as_str(),
-        spec.trigger_detail.as_deref(),
-        spec.owner.as_deref(),
-    ])
+    ];
+    Ok(kind.common_params(own)?.with(document("target", common)?))
 }
 
 fn any_params<'a>(

@@ -35,20 +35,20 @@ const OLDEST_SERVER: i32 = 130_000;
 /// The roles and their grants.
 const ROLES: &str = include_str!("../sql/roles.sql");
 
-/// Brings the database to the newest schema, or refuses one that is too new.
-pub(crate) async fn migrate(session: &Session) -> Work<()> {
+/// Brings the database to the newest schema, or refuses one that is too new; says whether there was anything to do.
+pub(crate) async fn migrate(session: &Session) -> Work<bool> {
     // A database that is up to date needs neither a lock nor the right to change the schema.
     if is_there(session).await? {
         refuse_too_new(session).await?;
         if applied(session).await? >= newest() {
-            return Ok(());
+            return Ok(false);
         }
     }
     session.word("BEGIN").await?;
     let done = apply_missing(session).await;
     let end = if done.is_ok() { "COMMIT" } else { "ROLLBACK" };
     session.word(end).await?;
-    done
+    done.map(|()| true)
 }
 
 /// Makes the roles and gives each what it needs.

@@ -2,7 +2,7 @@
 
 use crate::error::{Failure, with_causes};
 use jiff::{SignedDuration, Timestamp};
-use punctual_core::cron::Dst;
+use punctual_core::cron::{Dst, DstGap, DstOverlap};
 use punctual_core::id::{JobId, ScheduleId};
 use punctual_core::invalid::Invalid;
 use punctual_core::job::{Job, NewJob, Run, RunningRun, Timeout, Whereabouts};
@@ -11,7 +11,9 @@ use punctual_core::json::Json;
 use punctual_core::name::Name;
 use punctual_core::order::Place;
 use punctual_core::retry::RetryPolicy;
-use punctual_core::schedule::{Dependency, Pause, Schedule, ScheduleDefinition, ScheduleResults, ScheduleState};
+use punctual_core::schedule::{
+    Dependency, FiredFrom, Overlap, Pause, Schedule, ScheduleDefinition, ScheduleResults, ScheduleState, Source,
+};
 use punctual_core::store::StoreError;
 use punctual_core::target::Target;
 use punctual_core::timing::TimingSpec;
@@ -63,6 +65,10 @@ impl<'a> Columns<'a> {
         N::try_from(self.next::<i32>()?).map_err(|_| Invalid::new("number", "is out of range"))
     }
 
+    fn small_or<N: TryFrom<i32>>(&mut self, usual: i32) -> Result<N, Unreadable> {
+        N::try_from(self.or(usual)?).map_err(|_| Invalid::new("number", "is out of range"))
+    }
+
     pub(crate) fn id<T: From<Uuid>>(&mut self) -> Result<T, Unreadable> {
         Ok(self.next::<Uuid>()?.into())
     }
@@ -91,9 +97,22 @@ impl<'a> Columns<'a> {
         word.map(|w| w.parse().map_err(|e: T::Err| Invalid::new("word", e.to_string()))).transpose()
     }
 
+    /// What is not sent where it is as usual.
+    fn or<T: FromSql<'a>>(&mut self, usual: T) -> Result<T, Unreadable> {
+        Ok(self.next::<Option<T>>()?.unwrap_or(usual))
+    }
+
+    fn word_or<T: FromStr<Err: std::fmt::Display>>(&mut self, usual: T) -> Result<T, Unreadable> {
+        Ok(self.optional_word()?.unwrap_or(usual))
+    }
+
+    fn document_or_usual<T: DeserializeOwned + Default>(&mut self, field: &str) -> Result<T, Unreadable> {
+        let text: Option<&str> = self.next()?;
+        text.map_or_else(|| Ok(T::default()), |text| read_document(field, text))
+    }
+
     pub(crate) fn document<T: DeserializeOwned>(&mut self, field: &str) -> Result<T, Unreadable> {
-        let text: &str = self.next()?;
-        serde_json::from_str(text).map_err(|e| Invalid::new(field, e.to_string()))
+        read_document(field, self.next()?)
     }
 
     pub(crate) fn json(&mut self) -> Result<Json, Unreadable> {
@@ -103,6 +122,10 @@ impl<'a> Columns<'a> {
     pub(crate) fn optional_json(&mut self) -> Result<Option<Json>, Unreadable> {
         self.next::<Option<String>>()?.map(Json::from_stored).transpose()
     }
+}
+
+fn read_document<T: DeserializeOwned>(field: &str, text: &str) -> Result<T, Unreadable> {
+    serde_json::from_str(text).map_err(|e| Invalid::new(field, e.to_string()))
 }
 
 /// Reads one value per row of an answer.
@@ -152,8 +175,8 @@ pub(crate) fn schedule(row: &Row) -> Result<Schedule, Unreadable> {
 fn definition(c: &mut Columns<'_>) -> Result<ScheduleDefinition, Unreadable> {
     Ok(ScheduleDefinition {
         name: Name::new(c.next::<String>()?)?,
-        description: c.next()?,
-        labels: c.document("labels")?,
+        description: c.or(String::new())?,
+        labels: c.document_or_usual("labels")?,
         timing: timing(c)?,
         starts_at: c.optional_time()?,
         ends_at: c.optional_time()?,
@@ -163,17 +186,17 @@ fn definition(c: &mut Columns<'_>) -> Result<ScheduleDefinition, Unreadable> {
         template_id: c.optional_id()?,
         queue: c.next()?,
         priority: c.next()?,
-        serial: c.next()?,
-        retry: c.document("retry")?,
+        serial: c.or(false)?,
+        retry: retry(c)?,
         timeout: Timeout::from_micros(c.next()?),
-        missed: c.document("missed")?,
-        overlap: c.word()?,
+        missed: c.document_or_usual("missed")?,
+        overlap: c.word_or(Overlap::Allow)?,
         max_concurrent_runs: max_concurrent_runs(c)?,
-        jitter: SignedDuration::from_micros(c.next()?),
+        jitter: SignedDuration::from_micros(c.or(0)?),
         depends_on: dependency(c)?,
         grant_id: c.optional_id()?,
         owner: c.next()?,
-        source: c.word()?,
+        source: c.word_or(Source::Api)?,
     })
 }
 
@@ -182,7 +205,7 @@ fn timing(c: &mut Columns<'_>) -> Result<TimingSpec, Unreadable> {
     let every: Option<i64> = c.next()?;
     let at = c.optional_time()?;
     let timezone: String = c.next()?;
-    let dst = Dst { gap: c.word()?, overlap: c.word()? };
+    let dst = Dst { gap: c.word_or(DstGap::Next)?, overlap: c.word_or(DstOverlap::First)? };
     match (cron, every, at) {
         (Some(expression), None, None) => Ok(TimingSpec::Cron { expression, timezone, dst }),
         (None, Some(micros), None) => Ok(TimingSpec::Every { period: SignedDuration::from_micros(micros) }),
@@ -205,7 +228,7 @@ fn dependency(c: &mut Columns<'_>) -> Result<Option<Dependency>, Unreadable> {
 
 fn state(c: &mut Columns<'_>) -> Result<ScheduleState, Unreadable> {
     Ok(ScheduleState {
-        enabled: c.next()?,
+        enabled: c.or(true)?,
         next_slot_at: c.optional_time()?,
         next_run_at: c.optional_time()?,
         last_slot_at: c.optional_time()?,
@@ -216,7 +239,7 @@ fn state(c: &mut Columns<'_>) -> Result<ScheduleState, Unreadable> {
         problem: c.next()?,
         no_executor_since: c.optional_time()?,
         pause: pause(c)?,
-        fired_from: c.word()?,
+        fired_from: c.word_or(FiredFrom::Store)?,
     })
 }
 
@@ -272,9 +295,9 @@ pub(crate) fn job_like_the_last(row: &Row, last: &mut LastTarget) -> Result<Job,
         retry_of: c.optional_id()?,
         root_job_id: c.optional_id()?.unwrap_or(id),
         chain_began_at: c.optional_time()?.unwrap_or(created_at),
-        attempt: c.small()?,
-        failures: c.small()?,
-        interruptions: c.small()?,
+        attempt: c.small_or(1)?,
+        failures: c.small_or(0)?,
+        interruptions: c.small_or(0)?,
     })
 }
 
@@ -308,15 +331,15 @@ fn job_key(c: &mut Columns<'_>) -> Result<Option<JobKey>, Unreadable> {
 fn tags(c: &mut Columns<'_>) -> Result<Vec<String>, Unreadable> {
     match c.next::<Option<&str>>()? {
         None => Ok(Vec::new()),
-        Some(text) => serde_json::from_str(text).map_err(|e| Invalid::new("tags", e.to_string())),
+        Some(text) => read_document("tags", text),
     }
 }
 
 fn retry(c: &mut Columns<'_>) -> Result<RetryPolicy, Unreadable> {
-    match c.next::<&str>()? {
+    match c.next::<Option<&str>>()? {
         // Most jobs have the usual policy, which is written as nothing.
-        "{}" => Ok(RetryPolicy::default()),
-        text => serde_json::from_str(text).map_err(|e| Invalid::new("retry", e.to_string())),
+        None => Ok(RetryPolicy::default()),
+        Some(text) => read_document("retry", text),
     }
 }
 

@@ -2,12 +2,13 @@
 
 use crate::params::Params;
 use deadpool_postgres::Object;
+use futures_util::TryStreamExt;
 use std::future::{Future, poll_fn};
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 use tokio_postgres::error::{DbError, Severity};
-use tokio_postgres::{Error, Row, Statement};
+use tokio_postgres::{Error, Row, RowStream, Statement};
 
 /// A connection taken from the pool.
 #[derive(Debug)]
@@ -76,6 +77,20 @@ impl Session {
         self.noted(self.run_rows(sql, statement.as_ref(), params).await)
     }
 
+    /// Runs a query whose rows are wide, and reads each when it comes: kept until all are there, they would take more
+    /// room than the caches of a processor have.
+    pub(crate) async fn read<T>(
+        &self, sql: &str, params: &Params<'_>, mut read: impl FnMut(&Row) -> T,
+    ) -> Result<Vec<T>, Error> {
+        let statement = self.noted(self.prepared(sql, params).await)?;
+        let mut rows = pin!(self.noted(self.run_stream(sql, statement.as_ref(), params).await)?);
+        let mut found = Vec::new();
+        while let Some(row) = self.noted(rows.try_next().await)? {
+            found.push(read(&row));
+        }
+        Ok(found)
+    }
+
     /// Runs a statement; says how many rows it changed.
     pub(crate) async fn count(&self, sql: &str, params: &Params<'_>) -> Result<u64, Error> {
         let statement = self.noted(self.prepared(sql, params).await)?;
@@ -124,6 +139,13 @@ impl Session {
         match named {
             Some(statement) => self.client().query(statement, &params.values()).await,
             None => self.client().query_typed(sql, &params.typed()).await,
+        }
+    }
+
+    async fn run_stream(&self, sql: &str, named: Option<&Statement>, params: &Params<'_>) -> Result<RowStream, Error> {
+        match named {
+            Some(statement) => self.client().query_raw(statement, params.values()).await,
+            None => self.client().query_typed_raw(sql, params.typed()).await,
         }
     }
 

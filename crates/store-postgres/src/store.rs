@@ -2,7 +2,7 @@
 
 use crate::tx::in_transaction;
 use crate::wake::{self, Wake, Wakes};
-use crate::{PostgresStore, claim, finish, fire, holds, jobs, queue, rows, schedules};
+use crate::{PostgresStore, claim, finish, fire, gather, holds, jobs, queue, rows, schedules};
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
 use punctual_core::id::{JobId, NodeId, ReservationId, ScheduleId};
@@ -104,7 +104,7 @@ impl Store for PostgresStore {
         job_key::refuse_twice(&jobs)?;
         // Others are told by the statement itself; in this process, whoever fires must know of what is due later.
         let delayed = jobs.iter().any(|job| job.run_at.is_some());
-        let made = self.make_jobs(&jobs).await?;
+        let made = self.make_jobs(jobs).await?;
         if delayed {
             self.shared.ring_plans();
         }
@@ -216,15 +216,15 @@ impl Store for PostgresStore {
 }
 
 impl PostgresStore {
-    async fn make_jobs(&self, jobs: &[NewJob]) -> StoreResult<Vec<JobId>> {
+    async fn make_jobs(&self, jobs: Vec<NewJob>) -> StoreResult<Vec<JobId>> {
         if jobs.iter().any(|job| job.job_key.is_some()) {
             let delayed = jobs.iter().any(|job| job.run_at.is_some());
             let wake = if delayed { Wake::Plans } else { Wake::Work };
-            return in_transaction!(&self.shared, |_| Some(wake), |tx| tx.enqueue_with_keys(jobs));
+            return in_transaction!(&self.shared, |_| Some(wake), |tx| tx.enqueue_with_keys(&jobs));
         }
         if jobs.iter().all(|job| job.serial_key.is_none()) && self.shared.change().is_none() {
-            return queue::enqueue_plain(&self.shared, jobs).await;
+            return gather::enqueue(&self.shared.shared, jobs).await;
         }
-        in_transaction!(&self.shared, Told | tx | tx.enqueue_jobs(jobs))
+        in_transaction!(&self.shared, Told | tx | tx.enqueue_jobs(&jobs))
     }
 }

@@ -166,6 +166,11 @@ impl<'s> Tx<'s> {
         Ok(rows::collect(&self.rows(sql, params).await?, decode)?)
     }
 
+    /// The same for rows that are wide; see [`Session::read`].
+    pub(crate) async fn read<T>(&self, sql: &str, params: Params<'_>, read: impl FnMut(&Row) -> T) -> Work<Vec<T>> {
+        Ok(self.session()?.read(sql, &params, read).await?)
+    }
+
     /// The one row of a query, if there is one.
     pub(crate) async fn one<T>(
         &self, sql: &str, params: Params<'_>, decode: impl FnMut(&Row) -> Result<T, Unreadable>,

@@ -5,6 +5,7 @@ mod contention;
 mod cuts;
 mod defences;
 mod faults;
+mod gather;
 mod harness;
 mod join;
 mod lists;

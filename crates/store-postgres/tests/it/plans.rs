@@ -13,7 +13,6 @@ const HOT: &[(&str, usize)] = &[
     ("next_due", 1),
     ("take_due_delayed", 2),
     ("claim_jobs", 7),
-    ("check_lease_for_claim", 3),
     ("take_running", 3),
     ("give_back", 3),
     ("close_runs", 13),
@@ -21,9 +20,11 @@ const HOT: &[(&str, usize)] = &[
     ("log_page", 3),
     ("insert_slots", 11),
     ("set_plan", 9),
+    ("make_job", 17),
     ("make_jobs", 30),
-    ("make_jobs_alike", 17),
-    ("close_completed", 8),
+    ("make_jobs_alike", 18),
+    ("fire_slots", 12),
+    ("close_completed", 10),
     ("hold_serial_others", 1),
     ("ready_serial_heads", 1),
     ("lock_serial_keys", 1),
@@ -217,7 +218,7 @@ fn e08_an_end_looks_for_its_jobs_and_not_for_all_that_its_node_runs() {
         let client = own.database.connect().await;
         client.batch_execute(FILL).await.unwrap();
         client.batch_execute(&own_settings()).await.unwrap();
-        for (name, params) in [("take_running", 3), ("give_back", 3), ("close_completed", 8)] {
+        for (name, params) in [("take_running", 3), ("give_back", 3), ("close_completed", 10)] {
             let plan = plan(&client, name, params).await;
             assert!(plan.contains("running_pkey") && !plan.contains("running_lease"), "{name}:\n{plan}");
         }

@@ -256,6 +256,7 @@ macro_rules! for_each_conformance_case {
             }
             runs {
                 c13_a_run_keeps_everything_that_was_reported,
+                c13_of_a_large_batch_every_end_is_judged_by_itself,
                 c13_every_outcome_and_error_code_can_be_kept,
                 c13_artifacts_only_grow_and_keep_their_order,
                 c13_the_database_refuses_to_change_artifacts,

@@ -39,6 +39,34 @@ pub async fn c13_a_run_keeps_everything_that_was_reported(world: &mut World) {
     assert_eq!(world.state(id).await, JobState::Failed);
 }
 
+pub async fn c13_of_a_large_batch_every_end_is_judged_by_itself(world: &mut World) {
+    let schedule = world.create(minutely("s")).await;
+    let plain = world.enqueue_all(vec![job(); 100]).await;
+    let serial = world.enqueue_all(vec![serial_job("k"); 2]).await;
+    let lost = world.enqueue(job()).await;
+    world.set_time("00:01:00");
+    let (lease, fired) = (world.node("a").await, world.fire_one().await);
+    assert_eq!(world.claim(lease, ALL).await.len(), 103);
+    world.store().give_back_if_leased(lease, vec![lost]).await.expect("it is given back");
+    let order = [&plain[..50], &[serial[0], lost, plain[0], fired], &plain[50..]].concat();
+    let output = |id: JobId| (id != plain[7]).then(|| json(&format!("\"{id}\"")));
+    let reports = order.iter().map(|id| FinishedRun { output: output(*id), ..FinishedRun::completed(*id) });
+    let results = world.store().finish_runs_if_leased(lease, reports.collect()).await.expect("it is answered");
+    for (at, (id, result)) in order.iter().zip(&results).enumerate() {
+        let expected =
+            if at == 51 || at == 52 { FinishResult::LostLease } else { FinishResult::Closed { retry: None } };
+        assert_eq!((at, result), (at, &expected));
+        if *id != lost {
+            assert_eq!(world.closed_run(*id).await.output, output(*id));
+        }
+    }
+    assert_eq!(world.schedule(schedule.id).await.results.last_outcome, Some(Outcome::Completed));
+    assert_eq!(world.claim(lease, ALL).await, [serial[1], lost], "the next of the key is free");
+    let reports = plain.iter().map(|id| FinishedRun::completed(*id)).collect();
+    let again = world.store().finish_runs_if_leased(lease, reports).await.expect("it is answered");
+    assert_eq!(again, vec![FinishResult::LostLease; 100]);
+}
+
 pub async fn c13_every_outcome_and_error_code_can_be_kept(world: &mut World) {
     let lease = world.node("a").await;
     for code in ErrorCode::ALL {
