@@ -67,9 +67,7 @@ impl ServeArgs {
         done
     }
 
-    async fn serve(
-        self, database: &str, folder: &DataFolder, socket: Socket, out: &mut Output,
-    ) -> Result<(), Stop> {
+    async fn serve(self, database: &str, folder: &DataFolder, socket: Socket, out: &mut Output) -> Result<(), Stop> {
         let address = socket.listener.local_addr()?;
         // What is called by a public name comes through a proxy, which speaks https.
         let settings = Settings {

@@ -25,8 +25,14 @@ use Prints::{Answer, Lines, Nothing};
 
 /// The life of a few schedules and jobs. `{word}` stands for what an earlier command printed; `=word` keeps the id.
 const STORY: &[(&str, Prints)] = &[
-    ("schedule add nightly --cron '30 2 * * *' --tz Europe/Berlin --label team=ops --attempts 2 --json -- true", Answer("post", "/schedules")),
-    ("schedule add once --at 2099-01-01T00:00:00Z --paused --http https://example.org/x --json", Answer("post", "/schedules")),
+    (
+        "schedule add nightly --cron '30 2 * * *' --tz Europe/Berlin --label team=ops --attempts 2 --json -- true",
+        Answer("post", "/schedules"),
+    ),
+    (
+        "schedule add once --at 2099-01-01T00:00:00Z --paused --http https://example.org/x --json",
+        Answer("post", "/schedules"),
+    ),
     ("schedule ls --json", Answer("get", "/schedules")),
     ("schedule ls --label team=ops -o jsonl", Lines("Schedule")),
     ("schedule show nightly --json", Answer("get", "/schedules/{key}")),
@@ -35,7 +41,10 @@ const STORY: &[(&str, Prints)] = &[
     ("schedule resume nightly --json", Answer("post", "/schedules/{key}/resume")),
     ("schedule next nightly --count 3 --json", Answer("get", "/schedules/{key}/upcoming")),
     ("schedule reschedule nightly 2099-03-29T02:30 --json", Answer("post", "/schedules/{key}/reschedule")),
-    ("schedule trigger nightly --input '{\"n\":12345678901234567890123}' --json =triggered", Answer("post", "/schedules/{key}/trigger")),
+    (
+        "schedule trigger nightly --input '{\"n\":12345678901234567890123}' --json =triggered",
+        Answer("post", "/schedules/{key}/trigger"),
+    ),
     ("schedule runs nightly --json", Answer("get", "/schedules/{key}/runs")),
     ("schedule slots nightly --json", Answer("get", "/schedules/{key}/slots")),
     ("why nightly 2026-11-16T02:30 --json", Answer("get", "/schedules/{key}/why")),
@@ -75,8 +84,7 @@ const STORY: &[(&str, Prints)] = &[
 ];
 
 /// Commands that ask no API, and are tried elsewhere.
-const WITHOUT_API: [&str; 8] =
-    ["completions", "config", "cron explain", "cron next", "demo", "man", "serve", "worker"];
+const WITHOUT_API: [&str; 8] = ["completions", "config", "cron explain", "cron next", "demo", "man", "serve", "worker"];
 
 /// The words of a line, as a shell takes them apart.
 fn words(line: &str) -> Vec<String> {
@@ -120,7 +128,8 @@ impl Place {
         for word in words(line) {
             match word.strip_prefix('=') {
                 Some(name) => keep = Some(name.to_owned()),
-                None => arguments.push(self.kept.iter().fold(word, |word, (name, id)| word.replace(&format!("{{{name}}}"), id))),
+                None => arguments
+                    .push(self.kept.iter().fold(word, |word, (name, id)| word.replace(&format!("{{{name}}}"), id))),
             }
         }
         // Before what is behind `--`.
@@ -145,7 +154,8 @@ fn check(document: &Value, schema: &Value, value: &Value, line: &str) {
     let mut whole = schema.clone();
     whole["components"] = document["components"].clone();
     let validator = jsonschema::draft202012::options().build(&whole).unwrap();
-    let wrong: Vec<String> = validator.iter_errors(value).map(|error| format!("{}: {error}", error.instance_path())).collect();
+    let wrong: Vec<String> =
+        validator.iter_errors(value).map(|error| format!("{}: {error}", error.instance_path())).collect();
     assert!(wrong.is_empty(), "{line}: {wrong:#?} in {value:#}");
 }
 
@@ -195,7 +205,8 @@ on_both_stores! {
 fn commands(of: &[&str]) -> Vec<String> {
     let help = punctual(&[of, &["--help"]].concat()).output().unwrap();
     let help = String::from_utf8(help.stdout).unwrap();
-    let listed = help.split_once("\nCommands:\n").map(|(_, rest)| rest.split("\n\n").next().unwrap()).unwrap_or_default();
+    let listed =
+        help.split_once("\nCommands:\n").map(|(_, rest)| rest.split("\n\n").next().unwrap()).unwrap_or_default();
     let names = listed.lines().filter(|line| line.starts_with("  ") && !line.starts_with("   "));
     let names = names.filter_map(|line| line.split_whitespace().next()).filter(|name| *name != "help");
     names.map(str::to_owned).collect()
@@ -241,7 +252,8 @@ fn a_server_is_found_through_its_folder_and_its_end_is_noticed() {
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
     let audit = punctual(&["audit", "--json", "--data", data]).output().unwrap();
     let audit: Value = serde_json::from_slice(&audit.stdout).unwrap();
-    let with_token: Vec<bool> = audit["items"].as_array().unwrap().iter().map(|row| row["token_id"].is_string()).collect();
+    let with_token: Vec<bool> =
+        audit["items"].as_array().unwrap().iter().map(|row| row["token_id"].is_string()).collect();
     assert_eq!(with_token, [false, true]);
 }
 
@@ -259,8 +271,16 @@ fn exit_codes_and_words_for_what_goes_wrong() {
         (&["job", "add", "--data", data], 2, "nothing to do; give a command after `--`"),
         (&["job", "add", "--data", data, "--input", "{", "--", "true"], 2, "not JSON"),
         (&["schedule", "add", "s", "--cron", "61 * * * *", "--data", data, "--", "true"], 2, "61"),
-        (&["schedule", "add", "s", "--cron", "@daily", "--tz", "Mars/Olympus", "--data", data, "--", "true"], 2, "Mars/Olympus"),
-        (&["schedule", "add", "s", "--cron", "@daily", "--every", "1s", "--data", data, "--", "true"], 2, "cannot be used with"),
+        (
+            &["schedule", "add", "s", "--cron", "@daily", "--tz", "Mars/Olympus", "--data", data, "--", "true"],
+            2,
+            "Mars/Olympus",
+        ),
+        (
+            &["schedule", "add", "s", "--cron", "@daily", "--every", "1s", "--data", data, "--", "true"],
+            2,
+            "cannot be used with",
+        ),
         (&["schedule", "edit", "s", "--data", data], 2, "nothing to change"),
         (&["why", "s", "yesterday", "--data", data], 2, "is no time"),
         (&["job", "ls", "--server", &url], 5, "--token"),

@@ -84,7 +84,9 @@ impl Api {
     fn remote(server: &str, token: Option<String>, near: bool) -> Result<Self, Stop> {
         let base = server.trim_end_matches('/').to_owned();
         if !(base.starts_with("http://") || base.starts_with("https://")) {
-            return Err(Stop::usage(format!("--server {server} is no address; write it as https://HOST or http://HOST:PORT")));
+            return Err(Stop::usage(format!(
+                "--server {server} is no address; write it as https://HOST or http://HOST:PORT"
+            )));
         }
         let failed = |error: &dyn std::error::Error| Stop::failure(format!("no HTTP client could be made: {error}"));
         let tls = punctual_engine::targets::http::trusted_tls(Vec::new()).map_err(|error| failed(&error))?;

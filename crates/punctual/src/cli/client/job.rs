@@ -205,11 +205,8 @@ pub(crate) const JOBS: &[Column] = &[
     ("ERROR", Cell::Text("/run/error_code")),
 ];
 
-const ARTIFACTS: &[Column] = &[
-    ("NAME", Cell::Text("/name")),
-    ("BYTES", Cell::Text("/size_bytes")),
-    ("SHA-256", Cell::Text("/sha256")),
-];
+const ARTIFACTS: &[Column] =
+    &[("NAME", Cell::Text("/name")), ("BYTES", Cell::Text("/size_bytes")), ("SHA-256", Cell::Text("/sha256"))];
 
 /// What a job does, in a few words.
 fn what(job: &Value) -> String {

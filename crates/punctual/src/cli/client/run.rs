@@ -25,7 +25,9 @@ const QUEUE: &str = "run";
 
 /// Run one command now as a job, print what it writes, and exit with its code
 #[derive(Args)]
-#[command(after_help = "Examples:\n  punctual run -- ./backup.sh --all\n  punctual run --attempts 3 --timeout 5m -- ./flaky.sh")]
+#[command(
+    after_help = "Examples:\n  punctual run -- ./backup.sh --all\n  punctual run --attempts 3 --timeout 5m -- ./flaky.sh"
+)]
 pub(crate) struct RunArgs {
     #[command(flatten)]
     new: NewArgs,

@@ -168,7 +168,9 @@ pub(crate) struct HistoryArgs {
 
 /// Say what happened at a time, or will, and why
 #[derive(Args)]
-#[command(after_help = "Examples:\n  punctual why nightly 2026-11-01T02:30\n  punctual why nightly 2026-11-01T01:30:00Z")]
+#[command(
+    after_help = "Examples:\n  punctual why nightly 2026-11-01T02:30\n  punctual why nightly 2026-11-01T01:30:00Z"
+)]
 pub(crate) struct WhyArgs {
     /// The schedule's name or id
     schedule: String,
@@ -199,7 +201,11 @@ const SLOTS: &[Column] = &[
 ];
 
 fn when(schedule: &Value) -> String {
-    ["cron", "every", "at"].iter().map(|key| show::plain(&schedule[*key])).find(|text| !text.is_empty()).unwrap_or_default()
+    ["cron", "every", "at"]
+        .iter()
+        .map(|key| show::plain(&schedule[*key]))
+        .find(|text| !text.is_empty())
+        .unwrap_or_default()
 }
 
 fn state(schedule: &Value) -> String {
@@ -220,7 +226,8 @@ impl ScheduleCommand {
             Self::Ls(args) => args.run(api, out).await,
             Self::Show(args) => show::one(out, args.show, &api.get(&path(&args.schedule)).await?),
             Self::Pause(args) => {
-                let answer = api.change(Method::POST, &verb(&args.schedule, "pause"), &json!({ "note": args.note })).await?;
+                let answer =
+                    api.change(Method::POST, &verb(&args.schedule, "pause"), &json!({ "note": args.note })).await?;
                 say(out, args.show, &answer, "paused")
             }
             Self::Resume(args) => {
@@ -229,7 +236,8 @@ impl ScheduleCommand {
             }
             Self::Reschedule(args) => {
                 let at = instant(api, &args.schedule, &args.at).await?;
-                let answer = api.change(Method::POST, &verb(&args.schedule, "reschedule"), &json!({ "at": at })).await?;
+                let answer =
+                    api.change(Method::POST, &verb(&args.schedule, "reschedule"), &json!({ "at": at })).await?;
                 say(out, args.show, &answer, "rescheduled")
             }
             Self::Trigger(args) => {
@@ -269,7 +277,11 @@ fn say(out: &mut Output, show: ShowArgs, answer: &Answer, done: &str) -> Result<
     let next = schedule["next_run_at"].as_str().and_then(|at| at.parse::<Timestamp>().ok());
     let next = next.map(|at| {
         let zone = schedule["timezone"].as_str().and_then(|zone| TimeZone::get(zone).ok()).unwrap_or(TimeZone::UTC);
-        format!(", next {} ({})", at.to_zoned(zone).strftime("%a %Y-%m-%d %H:%M:%S %Z"), show::from_now(at, Timestamp::now()))
+        format!(
+            ", next {} ({})",
+            at.to_zoned(zone).strftime("%a %Y-%m-%d %H:%M:%S %Z"),
+            show::from_now(at, Timestamp::now())
+        )
     });
     let words = format!("{}: {done}{}", show::plain(&schedule["name"]), next.unwrap_or_default());
     show::said(out, show, answer, &words)
@@ -375,7 +387,8 @@ impl WhyArgs {
         writeln!(out, "{}", show::plain(&why["answer"]))?;
         let job = &why["job"];
         if !job.is_null() {
-            let run = ["/run/error_code", "/run/error"].iter().filter_map(|at| job.pointer(at).filter(|v| !v.is_null()));
+            let run =
+                ["/run/error_code", "/run/error"].iter().filter_map(|at| job.pointer(at).filter(|v| !v.is_null()));
             let error: Vec<String> = run.map(show::plain).collect();
             let error = if error.is_empty() { String::new() } else { format!(" ({})", error.join(": ")) };
             let (id, state) = (show::plain(&job["id"]), show::plain(&job["state"]));

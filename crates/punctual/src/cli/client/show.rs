@@ -177,7 +177,11 @@ pub(crate) fn one(out: &mut Output, show: ShowArgs, answer: &Answer) -> Result<(
 
 /// One line for people, the whole answer for programs.
 pub(crate) fn said(out: &mut Output, show: ShowArgs, answer: &Answer, words: &str) -> Result<(), Stop> {
-    if show.is_for_people() { writeln!(out, "{}", visible(words))? } else { json(out, answer)? }
+    if show.is_for_people() {
+        writeln!(out, "{}", visible(words))?
+    } else {
+        json(out, answer)?
+    }
     Ok(())
 }
 

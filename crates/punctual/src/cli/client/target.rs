@@ -105,9 +105,7 @@ impl TargetArgs {
 
 /// A command as a target. On this machine it runs in this folder, as people expect of what they type; elsewhere the
 /// folder would mean nothing.
-pub(crate) fn command(
-    api: &Api, argv: &[String], cwd: Option<&str>, shell: bool,
-) -> Result<serde_json::Value, Stop> {
+pub(crate) fn command(api: &Api, argv: &[String], cwd: Option<&str>, shell: bool) -> Result<serde_json::Value, Stop> {
     let mut target = json!({ "kind": "command", "argv": argv });
     let here = || std::env::current_dir().ok().and_then(|folder| folder.to_str().map(str::to_owned));
     let cwd = match cwd {

@@ -242,9 +242,7 @@ fn weekly_summary() -> StoreResult<ScheduleDefinition> {
     })
 }
 
-fn define(
-    name: &str, timing: TimingSpec, queue: &str, team: &str, target: Target,
-) -> StoreResult<ScheduleDefinition> {
+fn define(name: &str, timing: TimingSpec, queue: &str, team: &str, target: Target) -> StoreResult<ScheduleDefinition> {
     let labels = [("team", team), ("env", "production")].map(|(key, value)| (key.to_owned(), value.to_owned()));
     Ok(ScheduleDefinition {
         queue: queue.to_owned(),

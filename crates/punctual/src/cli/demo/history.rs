@@ -91,11 +91,7 @@ impl<'s> Past<'s> {
             store,
             clock,
             world,
-            nodes: vec![
-                node("web-1", offers()),
-                node("web-2", offers()),
-                node("warehouse-1", vec![offer(ORPHAN)]),
-            ],
+            nodes: vec![node("web-1", offers()), node("web-2", offers()), node("warehouse-1", vec![offer(ORPHAN)])],
             schedules: BTreeMap::new(),
             agenda: BTreeMap::new(),
             planned: 0,
@@ -302,7 +298,6 @@ impl<'s> Past<'s> {
         }
         self.store.leave_if_leased(lease).await
     }
-
 }
 
 impl RunEnd {
@@ -310,8 +305,7 @@ impl RunEnd {
     fn log(&self, now: Timestamp) -> LogChunk {
         let told = self.script.told().map(|(after, stream, text)| (self.started_at + after, stream, text.to_owned()));
         let told = told.take_while(|(at, _, _)| *at <= now).zip(1..);
-        let lines: Vec<_> =
-            told.map(|((at, stream, text), sequence)| LogLine { sequence, at, stream, text }).collect();
+        let lines: Vec<_> = told.map(|((at, stream, text), sequence)| LogLine { sequence, at, stream, text }).collect();
         let progress = self.script.progress(lines.len());
         LogChunk { job_id: self.job, lines, progress }
     }

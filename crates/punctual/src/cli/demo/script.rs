@@ -307,7 +307,8 @@ impl Scene {
         let products = 180_000.0 * (1.0 + self.day / 14.0);
         let noise = self.dice.between_ms(-20_000, 20_000);
         let takes = SignedDuration::try_from_secs_f64(300.0 * 1.23_f64.powf(self.day)).unwrap_or_default() + noise;
-        let parts = (1..=10).map(|tenth| format!("{:.0} of {products:.0} products", products * f64::from(tenth) / 10.0));
+        let parts =
+            (1..=10).map(|tenth| format!("{:.0} of {products:.0} products", products * f64::from(tenth) / 10.0));
         Script::done(takes, json!({ "products": products.round() })).says(parts).with_progress()
     }
 

@@ -34,7 +34,9 @@ enum Way {
     Lines,
     Json,
     /// The links, and nothing of what happens.
-    Headless { json: bool },
+    Headless {
+        json: bool,
+    },
 }
 
 /// What there is to be told before anything happens.
@@ -171,11 +173,7 @@ fn write_opening(out: &mut Output, opening: &Opening<'_>, watcher: &Watcher) -> 
 fn worth_trying(watcher: &Watcher) -> [String; 3] {
     let skipped = watcher.schedules.iter().find(|watched| watched.name() == SKIPPED);
     let slot = skipped.and_then(|watched| watched.schedule.state.last_slot_at).unwrap_or_default();
-    [
-        "job ls --state failed".to_owned(),
-        format!("why {SKIPPED} {slot}"),
-        format!("queue resume {PAUSED_QUEUE}"),
-    ]
+    ["job ls --state failed".to_owned(), format!("why {SKIPPED} {slot}"), format!("queue resume {PAUSED_QUEUE}")]
 }
 
 fn write_summary(out: &mut Output, summary: &Summary) -> io::Result<()> {

@@ -41,9 +41,8 @@ mod tests {
 
     #[test]
     fn names_are_told_up_to_two_and_counted_beyond() {
-        let told = |names: &[&str]| {
-            told(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>(), "fails", "fail")
-        };
+        let told =
+            |names: &[&str]| told(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>(), "fails", "fail");
         assert_eq!(told(&[]), None);
         assert_eq!(told(&["a"]).as_deref(), Some("a fails"));
         assert_eq!(told(&["a", "b"]).as_deref(), Some("a and b fail"));

@@ -177,7 +177,8 @@ impl Past<'_> {
 
     /// Cancels the report while it runs: the node learns of it with its next heartbeat, and stops.
     async fn cancel_report(&mut self) -> StoreResult<()> {
-        let is_report = |happening: &Happening| matches!(happening, Happening::End(end) if end.script.artifact.is_some());
+        let is_report =
+            |happening: &Happening| matches!(happening, Happening::End(end) if end.script.artifact.is_some());
         let Some(key) = self.agenda.iter().find(|(_, it)| is_report(it)).map(|(key, _)| *key) else { return Ok(()) };
         let Some(Happening::End(end)) = self.agenda.remove(&key) else { return Ok(()) };
         let cancelled = self.by("jonas", "job.cancel", format!("job:{}", end.job)).cancel_job(end.job).await?;

@@ -170,7 +170,8 @@ async fn the_history_holds_one_of_each_thing_worth_seeing() {
     assert!(!states.contains(&JobState::Running), "nobody is there to run it");
     assert!(seeded.jobs.iter().any(|view| view.run().is_some_and(|run| run.error_code == Some(ErrorCode::NodeLost))));
     assert!(seeded.jobs.iter().any(|view| view.job.attempt == 2 && view.state() == JobState::Completed));
-    let stopped = |view: &JobView| view.run().is_some_and(|run| run.outcome == Outcome::Cancelled && run.started_at.is_some());
+    let stopped =
+        |view: &JobView| view.run().is_some_and(|run| run.outcome == Outcome::Cancelled && run.started_at.is_some());
     assert_eq!(seeded.jobs.iter().filter(|view| stopped(view)).count(), 1);
 }
 
