@@ -15,6 +15,9 @@ pub struct Args {
     /// Days to simulate for each seed
     #[arg(long, default_value_t = 1)]
     days: u32,
+    /// Hours to simulate for each seed, instead of days
+    #[arg(long, conflicts_with = "days")]
+    hours: Option<u32>,
     /// How many seeds, counted up from the first
     #[arg(long, default_value_t = 1)]
     seeds: u32,
@@ -22,7 +25,7 @@ pub struct Args {
     #[arg(long, value_enum, default_value_t = Store::Sqlite)]
     store: Store,
     /// Instead of nodes, drive each store and the reference model through random histories
-    #[arg(long, conflicts_with_all = ["days", "seeds", "store"])]
+    #[arg(long, conflicts_with_all = ["days", "hours", "seeds", "store"])]
     model: bool,
     /// Random histories for each store
     #[arg(long, default_value_t = 2_000, requires = "model")]
@@ -70,10 +73,10 @@ fn plan(args: &Args, seed: u64) -> (String, String, Vec<(&'static str, String)>)
     let settings = vec![
         ("PUNCTUAL_SIM_SEED", seed.to_string()),
         ("PUNCTUAL_SIM_SEEDS", args.seeds.to_string()),
-        ("PUNCTUAL_SIM_DAYS", args.days.to_string()),
+        ("PUNCTUAL_SIM_HOURS", args.hours.unwrap_or(24 * args.days).to_string()),
     ];
-    let (days, seeds) = (args.days, args.seeds);
-    let again = format!("cargo xtask sim --seed {seed} --days {days} --seeds {seeds} --store {store}");
+    let length = args.hours.map_or_else(|| format!("--days {}", args.days), |hours| format!("--hours {hours}"));
+    let again = format!("cargo xtask sim --seed {seed} {length} --seeds {} --store {store}", args.seeds);
     (again, format!("package(=punctual-store-{store}) & {NODES}"), settings)
 }
 

@@ -30,7 +30,7 @@ words! {
         RetryUnrecorded = "retry_unrecorded",
         /// A schedule has no state, or a state has no schedule.
         ScheduleIncomplete = "schedule_incomplete",
-        /// The ledger holds a slot that the schedule has not counted, so that it could fire again.
+        /// The ledger holds a slot behind the plan that the schedule has not counted, so that it could fire again.
         SlotNotCounted = "slot_not_counted",
         /// The ledger says that a slot fired, and its job is not there.
         SlotWithoutJob = "slot_without_job",

@@ -52,9 +52,11 @@ UNION ALL
 (SELECT 'schedule_incomplete', t.schedule_id::text FROM punctual_internal.schedule_state AS t
   WHERE NOT EXISTS (SELECT 1 FROM punctual_internal.schedules AS s WHERE s.id = t.schedule_id) LIMIT $1)
 UNION ALL
+-- A slot that was fired from memory lies at or after the plan, which is brought up to it when the schedule fires next.
 (SELECT 'slot_not_counted', d.schedule_id::text FROM punctual_internal.slots AS d
   JOIN punctual_internal.schedule_state AS t ON t.schedule_id = d.schedule_id
-  WHERE d.reason NOT IN ('backfill', 'rescheduled') AND (t.fired_through IS NULL OR d.through > t.fired_through) LIMIT $1)
+  WHERE d.reason NOT IN ('backfill', 'rescheduled') AND t.enabled AND d.slot_at < t.next_slot_at
+    AND (t.fired_through IS NULL OR d.through > t.fired_through) LIMIT $1)
 UNION ALL
 (SELECT 'slot_without_job', d.schedule_id::text FROM punctual_internal.slots AS d
   WHERE d.job_id IS NOT NULL AND d.decided_at >= (SELECT before FROM punctual_internal.retention WHERE ledger = 'runs')

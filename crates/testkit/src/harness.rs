@@ -69,6 +69,8 @@ pub trait Faults: Send + Sync {
 
 /// One store under test with everything that surrounds it.
 pub struct World {
+    /// Which store it is.
+    pub kind: StoreKind,
     /// The time, turned by hand.
     pub clock: Arc<VirtualClock>,
     /// The way round the store.
@@ -82,10 +84,12 @@ pub struct World {
 
 impl World {
     /// Opens a store on its data, with a clock that stands at its start.
-    pub async fn new(backing: Box<dyn Backing>, raw: Box<dyn RawSql>, faults: Box<dyn Faults>) -> Self {
+    pub async fn new(
+        kind: StoreKind, backing: Box<dyn Backing>, raw: Box<dyn RawSql>, faults: Box<dyn Faults>,
+    ) -> Self {
         let clock = Arc::new(VirtualClock::new());
         let store = Some(backing.open(clock.clone(), None).await);
-        Self { clock, raw, faults, backing, store }
+        Self { kind, clock, raw, faults, backing, store }
     }
 
     /// The store.

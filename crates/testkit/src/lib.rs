@@ -19,6 +19,7 @@ pub mod postgres;
 pub mod property;
 pub mod sim;
 pub mod steps;
+pub mod verbs;
 
 /// What every case begins with: the world, and the words in which cases are written.
 pub mod prelude {

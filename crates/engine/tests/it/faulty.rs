@@ -3,20 +3,14 @@
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
 use punctual_core::backfill::{Advanced, Backfill, BackfillPreview, Backfills, NewBackfill};
-use punctual_core::id::BackfillId;
-use punctual_core::access::{
-    Access, AuditRow, Change, Forgotten, NewGrant, NewToken, SecretHash, Session, StoredAnswer, Token,
-};
 use punctual_core::chain::Chains;
 use punctual_core::checks::{Checks, Finding};
-use punctual_core::grant::Grant;
-use punctual_core::id::{AuditId, GrantId, JobId, NodeId, NoticeId, ReservationId, ScheduleId, TokenId};
+use punctual_core::id::{BackfillId, JobId, NodeId, NoticeId, ReservationId, ScheduleId};
 use punctual_core::job::{Artifact, JobView, NewJob};
 use punctual_core::json::Json;
 use punctual_core::name::Name;
 use punctual_core::offers::{Offers, OffersSettled};
 use punctual_core::order::{Move, Place};
-use punctual_core::readings::{Ended, JobFilter, NodeRow, Page, QueueRow, Readings, ScheduleFilter, Stats};
 use punctual_core::records::{LogChunk, LogLine, Progress, RunRecords};
 use punctual_core::schedule::{Schedule, ScheduleDefinition};
 use punctual_core::slot::SlotRow;
@@ -269,51 +263,24 @@ pass_on! {
 /// What only the server asks for: passed on to the real store, which no fault of these tests concerns.
 macro_rules! pass_on_outside {
     ($port:ident { $($others:item)* } $(async fn $verb:ident(&self $(, $arg:ident: $type:ty)*) -> $answer:ty;)+) => {
-        #[async_trait]
-        impl $port for FaultyStore {
+        const _: () = {
+            use punctual_testkit::verbs::words::*;
+
+            #[async_trait]
+            impl $port for FaultyStore {
             $($others)*
             $( async fn $verb(&self $(, $arg: $type)*) -> StoreResult<$answer> {
                 self.reach()?.$verb($($arg),*).await
             } )+
-        }
+            }
+        };
     };
 }
 
-pass_on_outside! {
-    Readings {}
-    async fn jobs_by(&self, filter: &JobFilter, before: Option<JobId>, limit: usize) -> Page<JobView, JobId>;
-    async fn jobs_after(&self, after: JobId, limit: usize) -> Vec<JobView>;
-    async fn ended_after(&self, after: Ended, limit: usize) -> Vec<JobView>;
-    async fn schedules_by(&self, filter: &ScheduleFilter, after: Option<&str>, limit: usize) -> Page<Schedule, String>;
-    async fn next_schedules(&self, owner: Option<&str>, limit: usize) -> Vec<Schedule>;
-    async fn queues(&self, after: Option<&str>, limit: usize) -> Vec<QueueRow>;
-    async fn queue(&self, name: &str) -> Option<QueueRow>;
-    async fn reservation_by_id(&self, id: ReservationId) -> Option<Reservation>;
-    async fn nodes(&self, alive: bool, before: Option<NodeId>, limit: usize) -> Vec<NodeRow>;
-    async fn templates(&self, after: Option<&str>, limit: usize) -> Vec<Template>;
-    async fn stats(&self, ended_since: Timestamp) -> Stats;
-}
+punctual_testkit::with_verbs!(Readings, pass_on_outside {});
 
-pass_on_outside! {
-    Access {
-        fn recorded(&self, change: Change) -> Arc<dyn Store> {
-            self.inner.recorded(change)
-        }
+punctual_testkit::with_verbs!(Access, pass_on_outside {
+    fn recorded(&self, change: Change) -> Arc<dyn Store> {
+        self.inner.recorded(change)
     }
-    async fn create_token(&self, token: NewToken) -> Token;
-    async fn create_token_if_none(&self, token: NewToken) -> Option<Token>;
-    async fn token_by_prefix(&self, prefix: &str) -> Option<Token>;
-    async fn tokens(&self, before: Option<TokenId>, limit: usize) -> Vec<Token>;
-    async fn revoke_token(&self, id: TokenId) -> Token;
-    async fn touch_token(&self, id: TokenId) -> ();
-    async fn create_session(&self, hash: SecretHash, token: TokenId, expires_at: Timestamp) -> ();
-    async fn session(&self, hash: SecretHash) -> Option<Session>;
-    async fn end_session(&self, hash: SecretHash) -> ();
-    async fn answer_under(&self, owner: &str, key: &str) -> Option<StoredAnswer>;
-    async fn audit_log(&self, subject: Option<&str>, before: Option<AuditId>, limit: usize) -> Vec<AuditRow>;
-    async fn audit_after(&self, after: AuditId, limit: usize) -> Vec<AuditRow>;
-    async fn forget_access(&self, keys_before: Timestamp, limit: usize) -> Forgotten;
-    async fn create_schedule_with_grant(&self, definition: ScheduleDefinition, grant: NewGrant) -> (Schedule, Grant);
-    async fn grant(&self, id: GrantId) -> Option<Grant>;
-    async fn retry_job_if_ended(&self, id: JobId, by: Option<String>) -> JobId;
-}
+});

@@ -26,7 +26,7 @@ impl Harness for PostgresHarness {
         let database = Arc::new(fresh_database().await);
         let raw = PostgresPrompt::new(Arc::clone(&database));
         let faults = PostgresFaults::new(Arc::clone(&database));
-        World::new(Box::new(Data { database }), Box::new(raw), Box::new(faults)).await
+        World::new(self.kind(), Box::new(Data { database }), Box::new(raw), Box::new(faults)).await
     }
 }
 

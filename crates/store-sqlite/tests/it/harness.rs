@@ -28,7 +28,7 @@ impl Harness for SqliteHarness {
         let open = OpenStores::default();
         let backing = File { _folder: folder, path: path.clone(), open: open.clone() };
         let raw = Prompt { connection: Mutex::new(None), path };
-        World::new(Box::new(backing), Box::new(raw), Box::new(open)).await
+        World::new(self.kind(), Box::new(backing), Box::new(raw), Box::new(open)).await
     }
 }
 

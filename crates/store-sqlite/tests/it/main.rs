@@ -11,4 +11,4 @@ use harness::SqliteHarness;
 
 punctual_testkit::conformance!(SqliteHarness);
 punctual_testkit::model_test!(SqliteHarness);
-punctual_testkit::sim_tests!(SqliteHarness, 200);
+punctual_testkit::sim_tests!(SqliteHarness, 200 seeds of 24 hours);

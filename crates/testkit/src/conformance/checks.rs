@@ -1,8 +1,10 @@
 //! Doctor's checks: silent on every sound history, and each one speaks when its invariant is broken by hand.
 
+use crate::harness::StoreKind;
 use crate::prelude::*;
 use punctual_core::checks::Check;
 use punctual_core::job::NewJob;
+use punctual_core::upkeep::Plans;
 
 async fn found(world: &World) -> Vec<Check> {
     let findings = world.store().run_checks(10).await.expect("the checks can be run");
@@ -70,7 +72,10 @@ pub async fn c17_a_running_job_whose_lease_is_gone_is_found(world: &mut World) {
 
 pub async fn c17_a_job_that_is_held_for_nothing_is_found(world: &mut World) {
     world.enqueue_all(vec![serial_job("k"), serial_job("k")]).await;
-    let no = if world.raw.table("queue").contains('.') { "false" } else { "0" };
+    let no = match world.kind {
+        StoreKind::Sqlite => "0",
+        StoreKind::Postgres => "false",
+    };
     assert_eq!(found_after(world, &format!("UPDATE {{queue}} SET ready = {no}")).await, [Check::HeldForNothing]);
 }
 
@@ -87,9 +92,21 @@ pub async fn c17_a_schedule_without_its_state_is_found(world: &mut World) {
     assert_eq!(found_after(world, "DELETE FROM {schedule_state}").await, [Check::ScheduleIncomplete]);
 }
 
+/// What was fired without the plan is found by it as soon as the schedule fires again.
+async fn fired_from_memory_is_sound(world: &mut World) {
+    let schedule = world.create(minutely("remembered")).await;
+    world.set_time("00:01:00");
+    let memory = vec![world.schedule(schedule.id).await];
+    let done = world.store().fire_remembered(None, memory, Plans::LeaveAlone).await.expect("it is fired from memory");
+    assert_eq!((done.fired.jobs.len(), found(world).await), (1, Vec::new()));
+    world.store().pause_schedule(schedule.id, None, None).await.expect("it is paused");
+    assert_eq!(found(world).await, []);
+}
+
 pub async fn c17_a_ledger_that_runs_ahead_of_its_schedule_is_found(world: &mut World) {
+    fired_from_memory_is_sound(world).await;
     let schedule = world.create(minutely("ahead")).await;
-    let (id, at) = (world.raw.uuid_literal(schedule.id.0), world.raw.time_literal(clock_time("00:01:00")));
+    let (id, at) = (world.raw.uuid_literal(schedule.id.0), world.raw.time_literal(clock_time("00:01:30")));
     let sql = format!(
         "INSERT INTO {{slots}} (schedule_id, slot_at, through, count, decision, reason, decided_at, late_ms,
          schedule_version) VALUES ({id}, {at}, {at}, 1, 'skipped', 'calendar', {at}, 0, 1)"
@@ -160,7 +177,7 @@ pub async fn c17_slots_that_a_wrong_clock_decided_are_found(world: &mut World) {
 
 pub async fn c17_a_row_without_its_job_is_found(world: &mut World) {
     // SQLite would refuse this row by its references, unless somebody switches them off.
-    if !world.raw.table("queue").contains('.') {
+    if world.kind == StoreKind::Sqlite {
         world.tamper("PRAGMA foreign_keys = OFF").await.expect("references can be switched off");
     }
     let sql = format!("INSERT INTO {{delayed}} (job_id, run_at) VALUES ({}, NULL)", world.raw.uuid_literal(nobody()));

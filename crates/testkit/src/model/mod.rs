@@ -32,6 +32,28 @@ pub struct Model {
     pub lines: BTreeMap<String, Line>,
     /// How often a job was put at the back of a queue.
     pub queueings: u64,
+    /// What somebody was to be told, in order.
+    pub notices: Vec<Notice>,
+}
+
+/// News for somebody.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Notice {
+    /// What it says.
+    pub news: News,
+    /// When it happened.
+    pub at: Micros,
+}
+
+/// What there is to be told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum News {
+    /// A job failed, and nothing follows.
+    Failed(usize),
+    /// With this job a schedule succeeded after a failure that was told.
+    Recovered(usize),
+    /// A node was given up.
+    Lost(usize),
 }
 
 /// One schedule.
@@ -45,6 +67,8 @@ pub struct Schedule {
     pub anchor: Micros,
     /// How often it was edited, and one.
     pub version: i64,
+    /// What its user said before, by version.
+    pub past: Vec<Definition>,
     /// Whether it was deleted.
     pub deleted: bool,
     /// Since when it is paused.
@@ -65,6 +89,8 @@ pub struct Schedule {
     pub last_job: Option<usize>,
     /// How its runs ended.
     pub results: Results,
+    /// Whether slots were fired that its plan knows nothing of.
+    pub behind: bool,
     /// What was decided, by the first slot of each row.
     pub ledger: BTreeMap<Micros, Row>,
 }
@@ -80,6 +106,8 @@ pub struct Results {
     pub success_at: Option<Micros>,
     /// How many failed since.
     pub failures: u32,
+    /// Whether a failure was told, and no success since.
+    pub told: bool,
 }
 
 /// One row of a ledger.

@@ -1,7 +1,7 @@
 //! What the model says about ends: closing, retrying, cancelling, recovering.
 
 use super::clockwork::Micros;
-use super::{Closed, Job, Model, Results, Spec, Whereabouts};
+use super::{Closed, Job, Model, News, Notice, Results, Spec, Whereabouts};
 use punctual_core::run::{ErrorCode, Outcome, Trigger};
 
 /// How a run is reported to have ended.
@@ -60,11 +60,19 @@ impl Model {
             code,
             is_final: retry.is_none(),
         });
-        self.tell_schedule(job, outcome);
+        let told = outcome == Outcome::Failed && wanted && retry.is_none();
+        if told {
+            self.tell(News::Failed(job));
+        }
+        self.tell_schedule(job, outcome, told);
         retry
     }
 
-    fn tell_schedule(&mut self, job: usize, outcome: Outcome) {
+    fn tell(&mut self, news: News) {
+        self.notices.push(Notice { news, at: self.now });
+    }
+
+    fn tell_schedule(&mut self, job: usize, outcome: Outcome, told: bool) {
         let (now, Some(index)) = (self.now, self.jobs[job].schedule) else { return };
         let results = &mut self.schedules[index].results;
         let (success_at, failures) = match outcome {
@@ -72,7 +80,12 @@ impl Model {
             Outcome::Failed => (results.success_at, results.failures + 1),
             Outcome::Cancelled | Outcome::Skipped => (results.success_at, results.failures),
         };
-        *results = Results { at: Some(now), outcome: Some(outcome), success_at, failures };
+        let recovered = results.told && outcome == Outcome::Completed;
+        let told = (results.told || told) && outcome != Outcome::Completed;
+        *results = Results { at: Some(now), outcome: Some(outcome), success_at, failures, told };
+        if recovered {
+            self.tell(News::Recovered(job));
+        }
     }
 
     fn retry(&mut self, job: usize, code: ErrorCode) -> Option<usize> {
@@ -110,6 +123,7 @@ impl Model {
     pub fn recover(&mut self, nodes: &[usize], order: &[usize]) -> (Vec<usize>, Vec<usize>) {
         for node in nodes {
             self.nodes[*node].leased = false;
+            self.tell(News::Lost(*node));
         }
         let lost = |job: &Job| matches!(&job.place, Whereabouts::Running(running) if !self.nodes[running.node].leased);
         let mut closed: Vec<usize> = (0..self.jobs.len()).filter(|job| lost(&self.jobs[*job])).collect();

@@ -98,6 +98,16 @@ impl Schedule {
         self.next_due.filter(|_| self.next == Some(slot)).unwrap_or_else(|| self.due(slot))
     }
 
+    /// Whether its rhythm has a slot.
+    pub fn has_slot(&self, slot: Micros) -> bool {
+        self.slots_between(slot - 1, slot) == [slot]
+    }
+
+    /// The slot of its rhythm after another one.
+    pub fn slot_after(&self, slot: Micros) -> Option<Micros> {
+        self.next_after(slot)
+    }
+
     fn set_next(&mut self, slot: Option<Micros>) {
         self.next = slot;
         self.next_due = slot.map(|slot| self.due(slot));
@@ -186,6 +196,7 @@ impl Model {
             created_at: self.now,
             anchor: self.now / SECOND * SECOND,
             version: 1,
+            past: Vec::new(),
             deleted: false,
             paused_at: None,
             next: None,
@@ -196,6 +207,7 @@ impl Model {
             last_enqueued: None,
             last_job: None,
             results: Results::default(),
+            behind: false,
             ledger: BTreeMap::new(),
         };
         schedule.spread = spread;
@@ -222,7 +234,7 @@ impl Model {
         // What passed is told under the rules that were in force.
         let reason = if old.paused_at.is_some() { Reason::Paused } else { Reason::Edited };
         edited.set_aside(&overdue, reason, now);
-        edited.definition = definition;
+        edited.past.push(std::mem::replace(&mut edited.definition, definition));
         edited.version += 1;
         edited.spread = spread;
         if !same_times {
@@ -374,6 +386,24 @@ impl Model {
         }
         schedule.record(Row { slot, through: slot, count: 1, decision, reason, job, decided_at: now, version });
         job
+    }
+
+    /// Decides a slot as somebody did who went by what was said in some version; refuses what that one had no right to.
+    pub fn decide_as(
+        &mut self, index: usize, slot: Micros, version: i64, reason: Reason, key: &str,
+    ) -> Result<Option<usize>, String> {
+        let schedule = &mut self.schedules[index];
+        let past = usize::try_from(version - 1).ok().and_then(|past| schedule.past.get(past).cloned());
+        let current = schedule.definition.clone();
+        schedule.definition = past.unwrap_or_else(|| current.clone());
+        let made = match (self.refusal(index, slot), reason) {
+            (Some(expected), reason) if expected == reason => Ok(None),
+            (None, Reason::OnTime) => Ok(Some(self.make_slot_job(index, slot, Trigger::Schedule, key))),
+            (None, Reason::Catchup) => Ok(Some(self.make_slot_job(index, slot, Trigger::Catchup, key))),
+            (expected, reason) => Err(format!("schedule {index}: decided by {reason:?}, and not by {expected:?}")),
+        };
+        self.schedules[index].definition = current;
+        made
     }
 
     fn refusal(&self, index: usize, slot: Micros) -> Option<Reason> {

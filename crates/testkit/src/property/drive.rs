@@ -26,6 +26,12 @@ pub(crate) struct Drive {
     pub(crate) jobs: Vec<JobId>,
     pub(crate) leases: Vec<Lease>,
     pub(crate) fired_through: BTreeMap<usize, Timestamp>,
+    /// How many notices were forgotten.
+    pub(crate) notices_gone: usize,
+    /// Notices since this instant are all there.
+    pub(crate) notices_kept_from: i64,
+    /// Whether the table of plans is out of reach.
+    pub(crate) plans_hidden: bool,
     holds: BTreeMap<usize, ReservationId>,
     refusing: bool,
 }
@@ -58,6 +64,9 @@ impl Drive {
             jobs: Vec::new(),
             leases: Vec::new(),
             fired_through: BTreeMap::new(),
+            notices_gone: 0,
+            notices_kept_from: i64::MIN,
+            plans_hidden: false,
             holds: BTreeMap::new(),
             refusing: false,
         }
@@ -304,16 +313,27 @@ impl Drive {
         let mut due = self.model.due_schedules();
         agree("how many schedules were due", fired.schedules, due.len())?;
         due.sort_by_key(|index| made_by.iter().position(|(by, _)| by == index));
-        let (mut expected, mut not_run) = (Vec::new(), 0);
+        let (mut expected, mut not_run, mut behind, mut brought_up) = (Vec::new(), 0, Vec::new(), 0);
         for index in due {
-            let (jobs, others) = self.model.fire(index, &self.schedules[index].to_string());
+            let (jobs, others) = if self.model.schedules[index].behind {
+                let (jobs, others) = self.adopt_rows(index).await?;
+                // Whatever was due had been fired without the plan: all that is left to do is a new one.
+                brought_up += usize::from(jobs.is_empty() && others == 0);
+                behind.push(index);
+                (jobs, others)
+            } else {
+                self.model.fire(index, &self.schedules[index].to_string())
+            };
             not_run += others;
             expected.extend(jobs.into_iter().map(|job| (index, self.model.jobs[job].slot.map(at))));
         }
         agree("the slots that fired, in order", made_by, expected)?;
         agree("the slots that did not", fired.slots_not_run, not_run)?;
-        agree("plans made anew", fired.replanned, 0)?;
+        agree("plans made anew", fired.replanned, brought_up)?;
         self.jobs.extend(fired.jobs);
+        for index in behind {
+            self.adopt_plan(index).await?;
+        }
         Ok(())
     }
 

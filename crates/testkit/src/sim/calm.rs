@@ -1,6 +1,6 @@
 //! The end of a simulation: nothing goes wrong any more, everything comes to its end, and all of it is compared.
 
-use super::node::SWEEP;
+use super::node::{RETAIN, SWEEP};
 use super::run::Sim;
 use super::scenario::{HOUR, MINUTE, Ms};
 use crate::model::Whereabouts;
@@ -21,14 +21,17 @@ impl Sim<'_> {
         self.come_to_an_end()?;
         self.leave()?;
         self.executions.compare(&self.drive)?;
+        self.nothing_is_kept_for_ever()?;
         self.runtime.block_on(async {
             self.drive.compare().await?;
-            self.drive.check().await
+            self.drive.check().await?;
+            self.drive.compare_outbox().await
         })
     }
 
     fn calm_down(&mut self) -> Agreement {
         self.calm = true;
+        self.hide_plans(false)?;
         self.history.note(self.now, "*", "nothing goes wrong any more", false);
         for node in 0..self.seats.len() {
             self.thaw(node);
@@ -75,6 +78,18 @@ impl Sim<'_> {
     pub(super) fn alive(&self) -> impl Iterator<Item = usize> {
         let jobs = self.drive.model.jobs.iter().enumerate();
         jobs.filter(|(_, job)| !matches!(job.place, Whereabouts::Closed(_))).map(|(index, _)| index)
+    }
+
+    /// What no rule keeps is forgotten in time: several looks, and whatever clocks were turned meanwhile.
+    fn nothing_is_kept_for_ever(&self) -> Agreement {
+        let keep = self.scenario.keep;
+        let longest =
+            keep.runs.max(keep.failed).map_or(i64::MAX, |kept| kept.as_micros().try_into().unwrap_or(i64::MAX));
+        let looks = 3 * i64::try_from(RETAIN.as_micros()).expect("it is short") + 6 * HOUR * 1000;
+        self.drive.nothing_is_kept_for_ever(
+            self.drive.model.now.saturating_sub(longest).saturating_sub(looks),
+            keep.last as usize,
+        )
     }
 
     /// All nodes leave, and no lease stays behind.

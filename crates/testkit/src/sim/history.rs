@@ -33,6 +33,9 @@ impl History {
 
     /// Counts something.
     pub fn count(&mut self, what: &'static str, times: usize) {
+        if times == 0 {
+            return;
+        }
         *self.counts.entry(what).or_default() += times as u64;
     }
 
@@ -97,6 +100,17 @@ pub fn told(drive: &Drive, verb: &str, said: &Said, history: &mut History) -> (S
             let what = format!("{} jobs, {} slots not run", jobs(&fired.jobs), fired.slots_not_run);
             (what, fired.schedules == 0)
         }
+        Said::FireRemembered(given, Ok(done)) => {
+            history.count("slots fired from memory", done.fired.jobs.len());
+            (format!("{} jobs of {} schedules", done.fired.jobs.len(), given.len()), done.fired.jobs.is_empty())
+        }
+        Said::Prune(_, Ok(pruned)) => {
+            history.count("jobs forgotten", pruned.jobs);
+            history.count("slots forgotten", pruned.slots);
+            history.count("notices forgotten", pruned.notices);
+            let what = format!("{} jobs, {} slots, {} notices", pruned.jobs, pruned.slots, pruned.notices);
+            (what, pruned.jobs + pruned.slots + pruned.notices == 0)
+        }
         Said::Promote(Ok(count)) => (count.to_string(), *count == 0),
         Said::Reconcile(Ok(done)) => {
             history.count("plans mended", done.replanned);
@@ -107,7 +121,7 @@ pub fn told(drive: &Drive, verb: &str, said: &Said, history: &mut History) -> (S
             (result.as_ref().map_or_else(ToString::to_string, |b| b.counter.to_string()), result.is_ok())
         }
         Said::NextDue(Ok(due)) => (format!("{due:?}"), true),
-        Said::Other | Said::Offers(Ok(_)) => (String::new(), true),
+        Said::Other | Said::Offers(Ok(_)) | Said::Remember(Ok(_)) => (String::new(), true),
         said => (refusal(said), false),
     };
     (format!("{verb}: {what}"), plain)
@@ -128,6 +142,9 @@ fn refusal(said: &Said) -> String {
         Said::Reconcile(result) => outcome(result),
         Said::NextDue(result) => outcome(result),
         Said::Offers(result) => outcome(result),
+        Said::Prune(_, result) => outcome(result),
+        Said::Remember(result) => outcome(result),
+        Said::FireRemembered(_, result) => outcome(result),
         Said::Register(_) | Said::Beat(..) | Said::Leave(..) | Said::Other => String::new(),
     }
 }

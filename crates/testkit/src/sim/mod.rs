@@ -15,6 +15,7 @@ mod referee;
 mod run;
 mod scenario;
 mod shorten;
+mod upkeep;
 mod work;
 
 use crate::harness::Harness;
@@ -66,20 +67,20 @@ fn words_of(panic: &(dyn std::any::Any + Send)) -> String {
     text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned())).unwrap_or_else(|| "a panic".to_owned())
 }
 
-/// Lives through what one seed says about some days.
-pub fn simulate(harness: &dyn Harness, seed: u64, days: i64) -> Verdict {
-    live(harness, &Scenario::of(seed, days))
+/// Lives through what one seed says about some hours.
+pub fn simulate(harness: &dyn Harness, seed: u64, hours: i64) -> Verdict {
+    live(harness, &Scenario::of(seed, hours))
 }
 
-/// Simulates some days for each of some seeds. Panics with the shortest history it finds if one of them goes wrong, or
+/// Simulates some hours for each of some seeds. Panics with the shortest history it finds if one of them goes wrong, or
 /// if something that should go wrong now and then never did.
-pub fn assert_seeds_hold(harness: &dyn Harness, seeds: std::ops::Range<u64>, days: i64) {
+pub fn assert_seeds_hold(harness: &dyn Harness, seeds: std::ops::Range<u64>, hours: i64) {
     let mut sum: BTreeMap<&'static str, u64> = BTreeMap::new();
     let many = seeds.end - seeds.start;
     for seed in seeds {
-        let verdict = simulate(harness, seed, days);
-        assert!(verdict.violation.is_none(), "{}", shorten::tell(harness, &Scenario::of(seed, days), days));
-        println!("seed {seed}, {days} days: hash {:016x}, {} verbs", verdict.hash, verdict.counts["verbs"]);
+        let verdict = simulate(harness, seed, hours);
+        assert!(verdict.violation.is_none(), "{}", shorten::tell(harness, &Scenario::of(seed, hours), hours));
+        println!("seed {seed}, {hours} hours: hash {:016x}, {} verbs", verdict.hash, verdict.counts["verbs"]);
         for (what, times) in verdict.counts {
             *sum.entry(what).or_default() += times;
         }
@@ -99,7 +100,7 @@ pub fn assert_seeds_hold(harness: &dyn Harness, seeds: std::ops::Range<u64>, day
 const ENOUGH: u64 = 20;
 
 /// What must have been seen, or the simulation shows less than it claims.
-const WANTED: [&str; 17] = [
+const WANTED: [&str; 22] = [
     "killed before a verb",
     "killed after a verb",
     "answers lost",
@@ -117,6 +118,11 @@ const WANTED: [&str; 17] = [
     "given back",
     "late ends refused",
     "slots not run",
+    "jobs forgotten",
+    "slots forgotten",
+    "notices forgotten",
+    "fallbacks",
+    "slots fired from memory",
 ];
 
 /// The first seed of the suite, unless `PUNCTUAL_SIM_SEED` says otherwise.
@@ -125,49 +131,49 @@ const SEED: u64 = 1;
 /// In how many tests the seeds of a suite are divided, so that several of them run at once.
 const PARTS: u64 = 8;
 
-/// Simulates a part of the seeds, of which a suite takes so many.
-pub fn assert_part_holds(harness: &dyn Harness, part: u64, suite: u64) {
+/// Simulates a part of the seeds, of which a suite takes so many for so many hours each.
+pub fn assert_part_holds(harness: &dyn Harness, part: u64, suite: u64, hours: u64) {
     let first = setting("PUNCTUAL_SIM_SEED", SEED);
     let many = setting("PUNCTUAL_SIM_SEEDS", suite);
-    let days = i64::try_from(setting("PUNCTUAL_SIM_DAYS", 1)).expect("days can be counted");
+    let hours = i64::try_from(setting("PUNCTUAL_SIM_HOURS", hours)).expect("hours can be counted");
     let bound = |part: u64| first + many * part / PARTS;
-    assert_seeds_hold(harness, bound(part)..bound(part + 1), days);
+    assert_seeds_hold(harness, bound(part)..bound(part + 1), hours);
 }
 
 /// Asserts that a seed gives the same history again.
-pub fn assert_deterministic(harness: &dyn Harness, seed: u64) {
-    let (once, again) = (simulate(harness, seed, 1), simulate(harness, seed, 1));
+pub fn assert_deterministic(harness: &dyn Harness, seed: u64, hours: i64) {
+    let (once, again) = (simulate(harness, seed, hours), simulate(harness, seed, hours));
     let parted = once.lines.iter().zip(&again.lines).find(|(one, other)| one != other);
     assert_eq!((once.hash, once.lines.len()), (again.hash, again.lines.len()), "the histories part: {parted:?}");
-    assert_ne!(once.hash, simulate(harness, seed + 1, 1).hash, "another seed is another history");
+    assert_ne!(once.hash, simulate(harness, seed + 1, hours).hash, "another seed is another history");
 }
 
-/// Makes the tests of one store: so many seeds in eight parts, and one that shows that a seed is enough to see it again.
+/// Makes the tests of one store: so many seeds of so many hours in eight parts, and one that shows that a seed is enough to see it again.
 ///
 /// ```text
-/// punctual_testkit::sim_tests!(SqliteHarness::new(), 200);
+/// punctual_testkit::sim_tests!(SqliteHarness::new(), 200 seeds of 24 hours);
 /// ```
 #[macro_export]
 macro_rules! sim_tests {
-    ($harness:expr, $suite:expr) => {
+    ($harness:expr, $suite:literal seeds of $hours:literal hours) => {
         mod sim {
             use super::*;
 
             #[test]
             fn c09_sim_a_seed_gives_the_same_history_again() {
-                $crate::sim::assert_deterministic(&$harness, 7);
+                $crate::sim::assert_deterministic(&$harness, 7, $hours);
             }
 
-            $crate::sim_tests!(@parts $harness, $suite,
+            $crate::sim_tests!(@parts $harness, $suite, $hours,
                 0 c09_sim_part_1_of_8, 1 c09_sim_part_2_of_8, 2 c09_sim_part_3_of_8, 3 c09_sim_part_4_of_8,
                 4 c09_sim_part_5_of_8, 5 c09_sim_part_6_of_8, 6 c09_sim_part_7_of_8, 7 c09_sim_part_8_of_8);
         }
     };
-    (@parts $harness:expr, $suite:expr, $($part:literal $name:ident),+) => {
+    (@parts $harness:expr, $suite:expr, $hours:expr, $($part:literal $name:ident),+) => {
         $(
             #[test]
             fn $name() {
-                $crate::sim::assert_part_holds(&$harness, $part, $suite);
+                $crate::sim::assert_part_holds(&$harness, $part, $suite, $hours);
             }
         )+
     };

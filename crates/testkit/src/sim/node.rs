@@ -8,7 +8,6 @@ use punctual_core::store::Store;
 use punctual_engine::dispatch::DeskOptions;
 use punctual_engine::memory::MemoryOptions;
 use punctual_engine::node::{self, NodeEvent, NodeOptions, Signals};
-use punctual_engine::retain::Keep;
 use punctual_engine::work::Executors;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
@@ -43,6 +42,8 @@ pub struct Body {
     pub slept: bool,
     /// When the last renewal that it heard of was sent.
     pub renewed_at: Option<Instant>,
+    /// When it last looked at the schedules.
+    pub remembered_at: Option<Instant>,
     /// Whether it was told to leave.
     pub leaving: bool,
 }
@@ -84,6 +85,7 @@ impl Body {
             woke_at: None,
             slept: false,
             renewed_at: None,
+            remembered_at: None,
             leaving: false,
         }
     }
@@ -184,16 +186,27 @@ fn options(scenario: &Scenario, setup: &Setup) -> NodeOptions {
         reconcile: Duration::from_secs(3 * 3600),
         poll: Duration::from_secs(1200),
         shutdown_grace: Duration::from_secs(900),
-        // The record is what the simulation is judged by, and only the ledger's own way of firing is simulated.
-        keep: Keep::FOREVER,
-        retain: AGE,
-        memory: MemoryOptions { limit: 0, refresh: AGE, patience: AGE, ..MemoryOptions::default() },
+        keep: scenario.keep,
+        retain: RETAIN,
+        memory: MemoryOptions {
+            horizon: HORIZON,
+            refresh: SWEEP,
+            patience: Duration::from_secs(3),
+            probe: PROBE,
+            ..MemoryOptions::default()
+        },
         ..NodeOptions::default()
     }
 }
 
-/// Longer than any simulation.
-const AGE: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
+/// From one look through the history to the next.
+pub const RETAIN: Duration = Duration::from_secs(2 * 3600);
+
+/// How long what a node remembers is good for.
+pub const HORIZON: Duration = Duration::from_secs(2 * 3600);
+
+/// How often a node tries the table of plans that is out of reach.
+pub const PROBE: Duration = Duration::from_secs(10);
 
 /// The longest sleep of a simulated node's firing loop.
 pub const SWEEP: Duration = Duration::from_secs(1800);

@@ -13,6 +13,9 @@ use punctual_core::store::{
 impl Drive {
     /// Judges one verb that the store has done.
     pub(super) async fn judge(&mut self, said: &Said) -> Agreement {
+        if self.plans_hidden && said.was_refused() {
+            return Ok(());
+        }
         match said.clone() {
             Said::Register(result) => self.judge_register(result).await,
             Said::Beat(lease, result) => self.judge_beat(lease, result),
@@ -28,7 +31,10 @@ impl Drive {
             }
             Said::Fire(result) => self.compare_fired(answered(result)?).await,
             Said::Promote(result) => agree("promoted", answered(result)?, self.model.promote()),
-            Said::Reconcile(result) => agree("impossible plans", answered(result)?.replanned, self.model.reconcile()),
+            Said::Reconcile(result) => self.judge_reconciled(answered(result)?.replanned),
+            Said::Prune(retention, result) => self.judge_pruned(&retention, answered(result)?).await,
+            Said::Remember(result) => answered(result).map(drop),
+            Said::FireRemembered(given, result) => self.judge_remembered(&given, answered(result)?).await,
             // Every node offers what every schedule needs.
             Said::Offers(result) => agree("marked schedules", answered(result)?, OffersSettled::default()),
             Said::Other => Ok(()),
@@ -54,6 +60,16 @@ impl Drive {
     pub(super) fn running_of(&self, node: usize) -> Vec<usize> {
         let mine = |job: &model::Job| matches!(&job.place, Whereabouts::Running(running) if running.node == node);
         (0..self.model.jobs.len()).filter(|job| mine(&self.model.jobs[*job])).collect()
+    }
+
+    fn judge_reconciled(&mut self, replanned: usize) -> Agreement {
+        let behind = self.model.schedules.iter().position(|schedule| schedule.behind);
+        match behind {
+            // What its next slot is the store says as soon as it fires.
+            Some(_) if replanned == 0 => Ok(()),
+            Some(_) => Err("a plan was mended that is only behind".to_owned()),
+            None => agree("impossible plans", replanned, self.model.reconcile()),
+        }
     }
 
     async fn judge_register(&mut self, result: StoreResult<Lease>) -> Agreement {

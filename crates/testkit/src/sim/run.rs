@@ -3,15 +3,17 @@
 use super::chance::Chance;
 use super::history::{History, told};
 use super::laws::Executions;
-use super::node::Body;
+use super::node::{Body, HORIZON, PROBE};
 use super::proxy::{Answer, Letter, Said};
 use super::scenario::{HOUR, MINUTE, Ms, Scenario, Step};
 use crate::harness::Harness;
 use crate::property::drive::{Agreement, Drive};
 use crate::property::ops::Op;
 use jiff::SignedDuration;
+use punctual_engine::memory::Fallback;
 use punctual_engine::node::NodeEvent;
 use std::collections::BTreeMap;
+use std::time::Duration;
 use tokio::runtime::Runtime;
 
 /// A simulation under way.
@@ -62,6 +64,8 @@ enum Event {
     Thaw { node: usize, life: u64 },
     /// A node is started.
     Start(usize),
+    /// The table of plans goes out of reach, or comes back.
+    Hide(bool),
     /// A user does not want a job any more, just when its node knows nothing of it.
     Cancel(usize),
 }
@@ -206,6 +210,7 @@ impl<'a> Sim<'a> {
             self.history.note(at, &format!("node {node}"), &format!("{event:?}"), false);
             match event {
                 NodeEvent::Fenced => self.history.count("fenced", 1),
+                NodeEvent::Fallback(Fallback::Began { .. }) => self.history.count("fallbacks", 1),
                 NodeEvent::Left => {
                     self.history.count("left", 1);
                     self.seats[node].body = None;
@@ -257,6 +262,9 @@ impl<'a> Sim<'a> {
                     && self.seats[node].life == life
                 {
                     self.note_lease(node, &said, letter_sent_at);
+                    if let (Said::Remember(Ok(_)), Some(body)) = (&said, self.seats[node].body.as_mut()) {
+                        body.remembered_at = Some(letter_sent_at);
+                    }
                     answer();
                 }
                 Ok(())
@@ -275,6 +283,7 @@ impl<'a> Sim<'a> {
                 self.start(node);
                 Ok(())
             }
+            Event::Hide(hide) => self.hide_plans(hide),
             Event::Cancel(job) => {
                 let place = self.alive().position(|alive| alive == job);
                 place.map_or(Ok(()), |place| self.take(&Step::User(Op::Cancel(place))))
@@ -297,6 +306,9 @@ impl<'a> Sim<'a> {
         if fate == Fate::KillBefore && alive {
             self.kill(node, chance.between(MINUTE, HOUR));
             return Ok(());
+        }
+        if letter.verb == "fire_remembered" && alive {
+            self.memory_is_fresh(node, letter.sent_at)?;
         }
         let store = self.drive.world.store();
         let (verb, letter_sent_at) = (letter.verb, letter.sent_at);
@@ -391,6 +403,10 @@ impl<'a> Sim<'a> {
         self.history.note(self.now, "*", &format!("{step:?}"), false);
         match step {
             Step::User(op) => self.user(op),
+            Step::HidePlans { lead, length } => {
+                self.plan_outage(*lead, *length);
+                Ok(())
+            }
             Step::Turn(seconds) => {
                 self.turned += seconds * 1000;
                 self.history.count("clock turned", 1);
@@ -418,7 +434,40 @@ impl<'a> Sim<'a> {
         }
     }
 
+    /// Takes the plans out of reach shortly before something is due.
+    fn plan_outage(&mut self, lead: Ms, length: Ms) {
+        let model = &self.drive.model;
+        let waiting = model.schedules.iter().filter(|it| !it.deleted && it.paused_at.is_none());
+        let due = waiting.filter_map(|it| it.next_due).filter(|due| *due > model.now + lead * 1000).min();
+        let Some(due) = due else { return };
+        let from = self.now + (due - model.now) / 1000 - lead;
+        self.plan(from, Event::Hide(true));
+        self.plan(from + lead + length, Event::Hide(false));
+    }
+
+    pub(super) fn hide_plans(&mut self, hide: bool) -> Agreement {
+        if self.drive.plans_hidden == hide || (hide && self.calm) {
+            return Ok(());
+        }
+        self.history.note(self.now, "*", if hide { "the plans are out of reach" } else { "the plans are back" }, false);
+        self.runtime.block_on(self.drive.hide_plans(hide))
+    }
+
+    /// What a node remembers is given up in time.
+    fn memory_is_fresh(&self, node: usize, sent_at: tokio::time::Instant) -> Agreement {
+        let seen = self.seats[node].body.as_ref().and_then(|body| body.remembered_at);
+        let seen = seen.ok_or_else(|| format!("node {node} fires what it never saw"))?;
+        let age = sent_at.saturating_duration_since(seen);
+        // It notices when it tries the table again, and a verb under way takes its time.
+        let late = HORIZON + PROBE + Duration::from_secs(120);
+        if age > late { Err(format!("node {node} fires what it saw {age:?} ago")) } else { Ok(()) }
+    }
+
     pub(super) fn user(&mut self, op: &Op) -> Agreement {
+        if !self.drive.may_do(op) {
+            self.history.count("refused for lack of plans", 1);
+            return Ok(());
+        }
         self.runtime.block_on(self.drive.step(op)).map_err(|difference| format!("{op:?}: {difference}"))?;
         let mut chance = Chance::of(self.scenario.seed, &[9, self.planned]);
         self.wake_some(&mut chance);

@@ -3,8 +3,10 @@
 use super::chance::Chance;
 use crate::model::{Beat, Definition, LocalTimes, MissedRule, OverlapRule, SECOND, Spec};
 use crate::property::ops::{Draft, DraftJob, Op, QUEUES};
+use jiff::SignedDuration;
 use jiff::Timestamp;
 use punctual_core::run::Trigger;
+use punctual_engine::retain::Keep;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -28,6 +30,8 @@ pub struct Scenario {
     pub lease: Duration,
     /// From one heartbeat to the next.
     pub heartbeat: Duration,
+    /// What is kept of the history.
+    pub keep: Keep,
     /// The nodes.
     pub nodes: Vec<Setup>,
     /// What happens when, in order.
@@ -82,6 +86,13 @@ pub enum Step {
     },
     /// The store's clock is turned by seconds.
     Turn(i64),
+    /// The table of plans is out of reach, from some moments before something is due.
+    HidePlans {
+        /// How long before.
+        lead: Ms,
+        /// How long in all.
+        length: Ms,
+    },
 }
 
 /// The days on which simulations begin: ordinary ones, and those on which clocks change somewhere.
@@ -125,10 +136,10 @@ static LOCAL: [LocalTimes; 10] = [
 ];
 
 impl Scenario {
-    /// What a seed says about some days.
-    pub fn of(seed: u64, days: i64) -> Self {
+    /// What a seed says about some hours.
+    pub fn of(seed: u64, hours: i64) -> Self {
         let mut chance = Chance::of(seed, &[0]);
-        let until = days * 24 * HOUR;
+        let until = hours * HOUR;
         let lease_minutes = u64::try_from(chance.between(20, 45)).expect("it is positive");
         let lease = Duration::from_secs(lease_minutes * 60);
         let nodes: Vec<Setup> = (0..*chance.pick(&[2, 2, 3, 3, 4])).map(|_| Setup::of(&mut chance)).collect();
@@ -141,6 +152,7 @@ impl Scenario {
             begin: chance.pick(&DAYS).parse().expect("the days are instants"),
             heartbeat: lease / u32::try_from(chance.between(4, 7)).expect("it is positive"),
             lease,
+            keep: keep(seed),
             nodes,
             steps,
             until,
@@ -158,6 +170,15 @@ impl Setup {
 /// How many of something happen in a time, if so many happen in a day.
 fn many(a_day: i64, until: Ms) -> u64 {
     u64::try_from((a_day * until / (24 * HOUR)).max(1)).expect("it is positive")
+}
+
+fn keep(seed: u64) -> Keep {
+    let mut chance = Chance::of(seed, &[10]);
+    let runs = chance.between(1, 7);
+    let failed = runs + chance.between(0, 5);
+    let last = u32::try_from(chance.index(4)).expect("it is small");
+    let hours = |hours| Some(SignedDuration::from_hours(hours));
+    Keep { runs: hours(runs), failed: hours(failed), last }
 }
 
 fn add_users(seed: u64, until: Ms, steps: &mut Vec<(Ms, Step)>) {
@@ -203,6 +224,12 @@ fn add_faults(seed: u64, until: Ms, nodes: usize, lease: &Duration, steps: &mut 
             _ => Step::Turn(*chance.pick(&[3600, -3600, 1800, -600, 61, -3, 7200])),
         };
         steps.push((at, step));
+    }
+    for number in 0..many(1, until) {
+        let mut chance = Chance::of(seed, &[11, number]);
+        let at = chance.between(until / 10, until);
+        let (lead, length) = (chance.between(500, 5_000), chance.between(5_000, 40_000));
+        steps.push((at, Step::HidePlans { lead, length }));
     }
 }
 

@@ -20,7 +20,7 @@ struct Failing<'a> {
 }
 
 /// Tells what goes wrong in a scenario, by the shortest one that does.
-pub fn tell(harness: &dyn Harness, scenario: &Scenario, days: i64) -> String {
+pub fn tell(harness: &dyn Harness, scenario: &Scenario, hours: i64) -> String {
     let verdict = live(harness, scenario);
     let (seed, hash) = (scenario.seed, verdict.hash);
     let mut failing = Failing { harness, scenario: scenario.clone(), verdict, tries: TRIES };
@@ -38,7 +38,7 @@ pub fn tell(harness: &dyn Harness, scenario: &Scenario, days: i64) -> String {
         StoreKind::Postgres => "postgres",
     };
     let mut told = format!("seed {seed} goes wrong: {}\n", first.unwrap_or_default());
-    let _ = writeln!(told, "again: cargo xtask sim --seed {seed} --days {days} --store {store}   (hash {hash:016x})");
+    let _ = writeln!(told, "again: cargo xtask sim --seed {seed} --hours {hours} --store {store}   (hash {hash:016x})");
     let _ = writeln!(told, "shortest history found: {}", failing.verdict.violation.as_deref().unwrap_or_default());
     let lines = &failing.verdict.lines;
     for line in &lines[lines.len().saturating_sub(LINES)..] {

@@ -17,6 +17,7 @@ use punctual_core::store::{
     NewNode, NodePulse, Pruned, QueuedJob, Reconciled, Recovered, Reservation, Retention, ScheduleKey, Store,
     StoreError, StoreResult, Template,
 };
+use punctual_core::upkeep::FiredFromMemory;
 use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -71,17 +72,37 @@ pub enum Said {
     Reconcile(StoreResult<Reconciled>),
     /// A node compared what schedules need with what nodes offer.
     Offers(StoreResult<OffersSettled>),
+    /// A node forgot old history.
+    Prune(Retention, StoreResult<Pruned>),
+    /// A node looked at the schedules, to remember them.
+    Remember(StoreResult<Vec<Schedule>>),
+    /// A node fired what it remembers.
+    FireRemembered(Vec<Schedule>, StoreResult<FiredFromMemory>),
     /// Something that changes nothing, or that no node does by itself.
     Other,
 }
 
 impl Said {
+    /// Whether something was refused that may need the table of plans.
+    pub fn was_refused(&self) -> bool {
+        match self {
+            Self::Fire(result) => result.is_err(),
+            Self::NextDue(result) => result.is_err(),
+            Self::Offers(result) => result.is_err(),
+            Self::Prune(_, result) => result.is_err(),
+            Self::Reconcile(result) => result.is_err(),
+            Self::Remember(result) => result.is_err(),
+            _ => false,
+        }
+    }
+
     /// Whether there may be something to do for others now.
     pub fn makes_work(&self) -> bool {
         match self {
             Self::Finish(_, _, Ok(_)) | Self::GiveBack(_, _, Ok(_)) => true,
             Self::Recover(_, Ok(recovered)) => !recovered.closed.is_empty(),
             Self::Fire(Ok(fired)) => !fired.jobs.is_empty(),
+            Self::FireRemembered(_, Ok(done)) => !done.fired.jobs.is_empty(),
             Self::Promote(Ok(count)) => *count > 0,
             _ => false,
         }
@@ -329,5 +350,6 @@ proxy_store! {
         => |result| Said::Recover(lost, result.clone());
     async fn release_reservation(&self, id: ReservationId) -> () => |result| Said::Other;
     async fn create_template(&self, name: Name, job: NewJob) -> Template => |result| Said::Other;
-    async fn prune_history(&self, retention: Retention) -> Pruned => |result| Said::Other;
+    async fn prune_history(&self, retention: Retention) -> Pruned
+        => |result| Said::Prune(retention, result.clone());
 }

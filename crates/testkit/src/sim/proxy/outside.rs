@@ -4,21 +4,14 @@ use super::{ProxyStore, Said, answer};
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
 use punctual_core::backfill::{Advanced, Backfill, BackfillPreview, Backfills, NewBackfill};
-use punctual_core::id::BackfillId;
-use punctual_core::access::{
-    Access, AuditRow, Change, Forgotten, NewGrant, NewToken, SecretHash, Session, StoredAnswer, Token,
-};
 use punctual_core::chain::Chains;
 use punctual_core::checks::{Checks, Finding};
-use punctual_core::grant::Grant;
-use punctual_core::id::{AuditId, GrantId, JobId, NodeId, NoticeId, ReservationId, ScheduleId, TokenId};
+use punctual_core::id::{BackfillId, JobId, NoticeId, ScheduleId};
 use punctual_core::job::{Artifact, JobView};
 use punctual_core::json::Json;
 use punctual_core::offers::{Offers, OffersSettled};
-use punctual_core::readings::{Ended, JobFilter, NodeRow, Page, QueueRow, Readings, ScheduleFilter, Stats};
 use punctual_core::records::{LogChunk, LogLine, Progress, RunRecords};
-use punctual_core::schedule::{Schedule, ScheduleDefinition};
-use punctual_core::store::{Changes, Lease, Reservation, Store, StoreError, StoreResult, Template};
+use punctual_core::store::{Changes, Lease, Store, StoreResult};
 use punctual_core::upkeep::{Declarations, Declared, FiredFromMemory, Notice, Plans, Upkeep};
 use std::sync::Arc;
 
@@ -129,17 +122,22 @@ impl RunRecords for ProxyStore {
     }
 }
 
-/// Verbs that only the server asks for, or nodes in ways that are not simulated. No node does, so there is nothing to simulate; one that did would hear of it.
+/// Verbs that only the server asks for, or deliveries, which are still to come. No node does, so there is nothing to
+/// simulate; one that did would hear of it.
 macro_rules! not_for_nodes {
     ($port:ident { $($others:item)* } $(async fn $verb:ident(&self $(, $arg:ident: $type:ty)*) -> $answer:ty;)+) => {
-        #[async_trait]
-        impl $port for ProxyStore {
-            $($others)*
-            $( async fn $verb(&self $(, $arg: $type)*) -> StoreResult<$answer> {
-                $( let _unasked = $arg; )*
-                Err(StoreError::Internal(concat!("no node asks for ", stringify!($verb)).to_owned()))
-            } )+
-        }
+        const _: () = {
+            use crate::verbs::words::*;
+
+            #[async_trait]
+            impl $port for ProxyStore {
+                $($others)*
+                $( async fn $verb(&self $(, $arg: $type)*) -> StoreResult<$answer> {
+                    $( let _unasked = $arg; )*
+                    Err(StoreError::Internal(concat!("no node asks for ", stringify!($verb)).to_owned()))
+                } )+
+            }
+        };
     };
 }
 
@@ -157,52 +155,36 @@ not_for_nodes! {
             &self, within: SignedDuration, limit: usize, declared: &[ScheduleId],
         ) -> StoreResult<Vec<Schedule>> {
             let declared = declared.to_vec();
-            let remember =
-                move |store: Arc<dyn Store>| async move { store.schedules_to_remember(within, limit, &declared).await };
-            self.ask("schedules_to_remember", remember).await
+            let remember = move |store: Arc<dyn Store>, tell| -> super::Doing {
+                Box::pin(async move {
+                    let result = store.schedules_to_remember(within, limit, &declared).await;
+                    (Said::Remember(result.clone()), answer(tell, result))
+                })
+            };
+            self.send("schedules_to_remember", remember).await
+        }
+
+        async fn fire_remembered(
+            &self, node: Option<NodeId>, schedules: Vec<Schedule>, plans: Plans,
+        ) -> StoreResult<FiredFromMemory> {
+            let fire = move |store: Arc<dyn Store>, tell| -> super::Doing {
+                Box::pin(async move {
+                    let result = store.fire_remembered(node, schedules.clone(), plans).await;
+                    (Said::FireRemembered(schedules, result.clone()), answer(tell, result))
+                })
+            };
+            self.send("fire_remembered", fire).await
         }
     }
-    async fn fire_remembered(&self, node: Option<NodeId>, schedules: Vec<Schedule>, plans: Plans) -> FiredFromMemory;
     async fn take_notices_if_leased(&self, lease: Lease, limit: usize) -> Vec<Notice>;
     async fn close_notices_if_taken(&self, lease: Lease, notices: Vec<NoticeId>) -> Vec<NoticeId>;
 }
 
-not_for_nodes! {
-    Readings {}
-    async fn jobs_by(&self, filter: &JobFilter, before: Option<JobId>, limit: usize) -> Page<JobView, JobId>;
-    async fn jobs_after(&self, after: JobId, limit: usize) -> Vec<JobView>;
-    async fn ended_after(&self, after: Ended, limit: usize) -> Vec<JobView>;
-    async fn schedules_by(&self, filter: &ScheduleFilter, after: Option<&str>, limit: usize) -> Page<Schedule, String>;
-    async fn next_schedules(&self, owner: Option<&str>, limit: usize) -> Vec<Schedule>;
-    async fn queues(&self, after: Option<&str>, limit: usize) -> Vec<QueueRow>;
-    async fn queue(&self, name: &str) -> Option<QueueRow>;
-    async fn reservation_by_id(&self, id: ReservationId) -> Option<Reservation>;
-    async fn nodes(&self, alive: bool, before: Option<NodeId>, limit: usize) -> Vec<NodeRow>;
-    async fn templates(&self, after: Option<&str>, limit: usize) -> Vec<Template>;
-    async fn stats(&self, ended_since: Timestamp) -> Stats;
-}
+crate::with_verbs!(Readings, not_for_nodes {});
 
-not_for_nodes! {
-    Access {
-        fn recorded(&self, change: Change) -> Arc<dyn Store> {
-            let _unasked = change;
-            Arc::new(Self { letters: Arc::clone(&self.letters), bell: Arc::clone(&self.bell) })
-        }
+crate::with_verbs!(Access, not_for_nodes {
+    fn recorded(&self, change: Change) -> Arc<dyn Store> {
+        let _unasked = change;
+        Arc::new(Self { letters: Arc::clone(&self.letters), bell: Arc::clone(&self.bell) })
     }
-    async fn create_token(&self, token: NewToken) -> Token;
-    async fn create_token_if_none(&self, token: NewToken) -> Option<Token>;
-    async fn token_by_prefix(&self, prefix: &str) -> Option<Token>;
-    async fn tokens(&self, before: Option<TokenId>, limit: usize) -> Vec<Token>;
-    async fn revoke_token(&self, id: TokenId) -> Token;
-    async fn touch_token(&self, id: TokenId) -> ();
-    async fn create_session(&self, hash: SecretHash, token: TokenId, expires_at: Timestamp) -> ();
-    async fn session(&self, hash: SecretHash) -> Option<Session>;
-    async fn end_session(&self, hash: SecretHash) -> ();
-    async fn answer_under(&self, owner: &str, key: &str) -> Option<StoredAnswer>;
-    async fn audit_log(&self, subject: Option<&str>, before: Option<AuditId>, limit: usize) -> Vec<AuditRow>;
-    async fn audit_after(&self, after: AuditId, limit: usize) -> Vec<AuditRow>;
-    async fn forget_access(&self, keys_before: Timestamp, limit: usize) -> Forgotten;
-    async fn create_schedule_with_grant(&self, definition: ScheduleDefinition, grant: NewGrant) -> (Schedule, Grant);
-    async fn grant(&self, id: GrantId) -> Option<Grant>;
-    async fn retry_job_if_ended(&self, id: JobId, by: Option<String>) -> JobId;
-}
+});

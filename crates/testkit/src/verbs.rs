@@ -1,0 +1,62 @@
+//! The verbs of the store port that stores in front of a store treat all alike, listed once.
+
+/// What the verbs are about, for [`with_verbs`](crate::with_verbs).
+pub mod words {
+    pub use async_trait::async_trait;
+    pub use jiff::Timestamp;
+    pub use punctual_core::access::{
+        Access, AuditRow, Change, Forgotten, NewGrant, NewToken, SecretHash, Session, StoredAnswer, Token,
+    };
+    pub use punctual_core::grant::Grant;
+    pub use punctual_core::id::{AuditId, GrantId, JobId, NodeId, ReservationId, TokenId};
+    pub use punctual_core::job::JobView;
+    pub use punctual_core::readings::{Ended, JobFilter, NodeRow, Page, QueueRow, Readings, ScheduleFilter, Stats};
+    pub use punctual_core::schedule::{Schedule, ScheduleDefinition};
+    pub use punctual_core::store::{Reservation, Store, StoreError, StoreResult, Template};
+}
+
+/// Hands the verbs of a part of the store port to a macro, together with whatever else that one needs.
+#[macro_export]
+macro_rules! with_verbs {
+    (Readings, $then:ident $others:tt) => {
+        $then! {
+            Readings $others
+            async fn jobs_by(&self, filter: &JobFilter, before: Option<JobId>, limit: usize) -> Page<JobView, JobId>;
+            async fn jobs_after(&self, after: JobId, limit: usize) -> Vec<JobView>;
+            async fn ended_after(&self, after: Ended, limit: usize) -> Vec<JobView>;
+            async fn schedules_by(
+                &self, filter: &ScheduleFilter, after: Option<&str>, limit: usize
+            ) -> Page<Schedule, String>;
+            async fn next_schedules(&self, owner: Option<&str>, limit: usize) -> Vec<Schedule>;
+            async fn queues(&self, after: Option<&str>, limit: usize) -> Vec<QueueRow>;
+            async fn queue(&self, name: &str) -> Option<QueueRow>;
+            async fn reservation_by_id(&self, id: ReservationId) -> Option<Reservation>;
+            async fn nodes(&self, alive: bool, before: Option<NodeId>, limit: usize) -> Vec<NodeRow>;
+            async fn templates(&self, after: Option<&str>, limit: usize) -> Vec<Template>;
+            async fn stats(&self, ended_since: Timestamp) -> Stats;
+        }
+    };
+    (Access, $then:ident $others:tt) => {
+        $then! {
+            Access $others
+            async fn create_token(&self, token: NewToken) -> Token;
+            async fn create_token_if_none(&self, token: NewToken) -> Option<Token>;
+            async fn token_by_prefix(&self, prefix: &str) -> Option<Token>;
+            async fn tokens(&self, before: Option<TokenId>, limit: usize) -> Vec<Token>;
+            async fn revoke_token(&self, id: TokenId) -> Token;
+            async fn touch_token(&self, id: TokenId) -> ();
+            async fn create_session(&self, hash: SecretHash, token: TokenId, expires_at: Timestamp) -> ();
+            async fn session(&self, hash: SecretHash) -> Option<Session>;
+            async fn end_session(&self, hash: SecretHash) -> ();
+            async fn answer_under(&self, owner: &str, key: &str) -> Option<StoredAnswer>;
+            async fn audit_log(&self, subject: Option<&str>, before: Option<AuditId>, limit: usize) -> Vec<AuditRow>;
+            async fn audit_after(&self, after: AuditId, limit: usize) -> Vec<AuditRow>;
+            async fn forget_access(&self, keys_before: Timestamp, limit: usize) -> Forgotten;
+            async fn create_schedule_with_grant(
+                &self, definition: ScheduleDefinition, grant: NewGrant
+            ) -> (Schedule, Grant);
+            async fn grant(&self, id: GrantId) -> Option<Grant>;
+            async fn retry_job_if_ended(&self, id: JobId, by: Option<String>) -> JobId;
+        }
+    };
+}
