@@ -401,7 +401,7 @@ mod tests {
         note("invoice-sync", "503 Service Unavailable");
         note("warehouse-export", "no live node offers `task:warehouse.export`");
         note("session-cleanup", "paused by maria: ");
-        note("search-reindex", "a week ago 5m");
+        note("search-reindex", "six days ago 7m");
         note("invoice-pdf", "its last slot did not run: dependency");
         note("nightly-backup", "02:30 comes twice on 2026-10-25");
         assert!(lines.len() + LATEST < 24, "the whole list fits a terminal");

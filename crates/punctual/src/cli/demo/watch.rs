@@ -152,7 +152,7 @@ pub(super) struct Watched {
     pub(super) error: Option<String>,
     /// How long its last run took.
     pub(super) took: Option<SignedDuration>,
-    /// How long its runs took in the first days of the history.
+    /// How long its last run took that was made more than six days ago.
     took_before: Option<SignedDuration>,
     /// What the next change of clocks does to it.
     clock_change: Option<String>,
@@ -217,7 +217,7 @@ impl Watched {
     fn trend(&self) -> Option<String> {
         let (now, before) = (self.took?, self.took_before?);
         let slower = now > before * 2 && now > SignedDuration::from_secs(60);
-        slower.then(|| format!("takes {}, a week ago {}", rough(now), rough(before)))
+        slower.then(|| format!("takes {}, six days ago {}", rough(now), rough(before)))
     }
 
     async fn new_slots(&mut self, store: &dyn Store) -> StoreResult<Vec<Event>> {
