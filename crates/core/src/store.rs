@@ -4,8 +4,8 @@
 //! `commit`, so that neither SQLite's single writer nor PostgreSQL's pool leaks into the engine. The verbs stand in
 //! the order of a job's life. Both stores answer every one alike: the conformance suite in `testkit` is the proof.
 
-use crate::backfill::Backfills;
 use crate::access::Access;
+use crate::backfill::Backfills;
 use crate::chain::Chains;
 use crate::checks::Checks;
 use crate::closing::Again;

@@ -1,5 +1,6 @@
 //! One node: its lease, its desk, and the loops beside them, from the first heartbeat to a clean leave.
 
+use crate::backfill;
 use crate::clock::Uptime;
 use crate::declare::declare_once;
 use crate::dispatch::{Desk, DeskOptions, RunningSet};
@@ -10,7 +11,6 @@ use crate::offers;
 use crate::reconcile;
 use crate::recover::{Observer, recover_once};
 use crate::retain::{self, Keep};
-use crate::backfill;
 use crate::work::Executors;
 use punctual_core::execute::StopReason;
 use punctual_core::id::ScheduleId;

@@ -67,7 +67,8 @@ impl Backfills for SqliteStore {
 
     async fn backfilled(&self, schedule: ScheduleId, slot_at: Timestamp) -> StoreResult<Vec<JobId>> {
         self.read(move |connection| {
-            let find = "SELECT job_id FROM punctual_backfill_slots WHERE schedule_id = ?1 AND slot_at = ?2 ORDER BY job_id";
+            let find =
+                "SELECT job_id FROM punctual_backfill_slots WHERE schedule_id = ?1 AND slot_at = ?2 ORDER BY job_id";
             let params = params![schedule.as_bytes(), slot_at.as_microsecond()];
             rows::collect(connection, find, params, |row| Columns::of(row).id())
         })
@@ -157,7 +158,8 @@ impl Tx<'_> {
         check(self.connection(), asked, self.now)?;
         let bits = self.id_bits();
         let id = BackfillId::at(self.now, bits);
-        let insert = "INSERT INTO punctual_backfills (id, created_at, schedule_id, from_at, until_at, priority, per_minute,
+        let insert =
+            "INSERT INTO punctual_backfills (id, created_at, schedule_id, from_at, until_at, priority, per_minute,
                         asked_by, next_at, again_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?4, ?2)";
         let params = params![
             id.as_bytes(),
@@ -213,7 +215,8 @@ impl Tx<'_> {
         let (run, passed, stopped_at) = backfill.choose(&step, &filled, allowed);
         let jobs = self.make_backfill_jobs(&backfill, &schedule, &run)?;
         let is_over = step.is_last && stopped_at.is_none();
-        let move_on = "UPDATE punctual_backfills SET next_at = ?2, made = made + ?3, passed = passed + ?4, again_at = ?5,
+        let move_on =
+            "UPDATE punctual_backfills SET next_at = ?2, made = made + ?3, passed = passed + ?4, again_at = ?5,
                          ended_at = ?6 WHERE id = ?1";
         let params = params![
             id.as_bytes(),

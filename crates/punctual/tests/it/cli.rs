@@ -50,8 +50,14 @@ const STORY: &[(&str, Prints)] = &[
     ("schedule runs nightly --json", Answer("get", "/schedules/{key}/runs")),
     ("schedule slots nightly --json", Answer("get", "/schedules/{key}/slots")),
     ("why nightly 2026-11-16T02:30 --json", Answer("get", "/schedules/{key}/why")),
-    ("schedule backfill nightly --from {three_days_ago} --until {yesterday} --json", Answer("post", "/schedules/{key}/backfill")),
-    ("schedule backfill nightly --from {three_days_ago} --until {yesterday} --per-minute 1 --yes --json =filled", Created("post", "/schedules/{key}/backfill")),
+    (
+        "schedule backfill nightly --from {three_days_ago} --until {yesterday} --json",
+        Answer("post", "/schedules/{key}/backfill"),
+    ),
+    (
+        "schedule backfill nightly --from {three_days_ago} --until {yesterday} --per-minute 1 --yes --json =filled",
+        Created("post", "/schedules/{key}/backfill"),
+    ),
     ("backfill ls nightly --json", Answer("get", "/schedules/{key}/backfills")),
     ("backfill show {filled} --json", Answer("get", "/backfills/{id}")),
     ("backfill cancel {filled} --json", Answer("post", "/backfills/{id}/cancel")),

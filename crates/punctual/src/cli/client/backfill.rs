@@ -104,8 +104,14 @@ impl BeginArgs {
         let backfill = answer.value();
         let text = |key: &str| show::plain(&backfill[key]);
         let words = match text("state").as_str() {
-            "running" => format!("{0}: runs {1} slots; watch it with `punctual backfill show {0}`", text("id"), preview.value()["gaps"]),
-            state => format!("{}: {state}, made {} jobs, left {} slots alone", text("id"), text("made"), text("passed")),
+            "running" => format!(
+                "{0}: runs {1} slots; watch it with `punctual backfill show {0}`",
+                text("id"),
+                preview.value()["gaps"]
+            ),
+            state => {
+                format!("{}: {state}, made {} jobs, left {} slots alone", text("id"), text("made"), text("passed"))
+            }
         };
         show::said(out, self.show, &answer, &words)
     }
