@@ -5,6 +5,9 @@ mod cpu;
 mod cron;
 mod figures;
 mod growth;
+mod http;
+mod http_client;
+mod http_lists;
 mod idle;
 mod lateness;
 mod load;
@@ -15,7 +18,7 @@ mod sqlite;
 use std::process::ExitCode;
 
 const USAGE: &str = "usage: punctual-bench command | cron | sqlite | postgres | growth [RUNS SCHEDULES] | lateness \
-                     | idle [SCHEDULES]";
+                     | idle [SCHEDULES] | http [SECONDS ROWS]";
 
 fn main() -> ExitCode {
     match std::env::args().nth(1).as_deref() {
@@ -23,16 +26,14 @@ fn main() -> ExitCode {
         Some("cron") => cron::run(),
         Some("sqlite") => return told(sqlite::run()),
         Some("postgres") => return told(postgres::run()),
-        Some("growth") => {
-            let number =
-                |n: usize, usual: i64| std::env::args().nth(n).and_then(|text| text.parse().ok()).unwrap_or(usual);
-            return told(growth::run(number(2, 10_000_000), number(3, 1_000_000)));
-        }
+        Some("growth") => return told(growth::run(number(2, 10_000_000), number(3, 1_000_000))),
         Some("lateness") => return told(lateness::run()),
         Some("idle") => {
-            let schedules = std::env::args().nth(2).and_then(|text| text.parse().ok()).unwrap_or(100_000);
-            return told(idle::run(schedules));
+            return told(idle::run(usize::try_from(number(2, 100_000)).unwrap_or_default()));
         }
+        Some("http") => return told(http::run(number(2, 60).unsigned_abs(), number(3, 1_000_000))),
+        // What `http` calls, in a process of its own.
+        Some("http-server") => return told(http::serve_on(&std::env::args().nth(2).unwrap_or_default())),
         // What `idle` watches, in a process of its own.
         Some("idle-node") => return told(idle::node(&std::env::args().nth(2).unwrap_or_default())),
         Some("help" | "--help") => println!("{USAGE}"),
@@ -42,6 +43,11 @@ fn main() -> ExitCode {
         }
     }
     ExitCode::SUCCESS
+}
+
+/// A number among the arguments, or the usual one.
+fn number(n: usize, usual: i64) -> i64 {
+    std::env::args().nth(n).and_then(|text| text.parse().ok()).unwrap_or(usual)
 }
 
 fn told(outcome: load::Outcome<()>) -> ExitCode {

@@ -94,6 +94,8 @@ ids! {
     ReservationId,
     /// News in the outbox.
     NoticeId,
+    /// A backfill.
+    BackfillId,
     /// An API token.
     TokenId,
     /// A row of the audit log.

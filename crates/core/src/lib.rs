@@ -41,6 +41,7 @@
 //! ```
 
 pub mod access;
+pub mod backfill;
 pub mod calendar;
 pub mod chain;
 pub mod checks;

@@ -141,6 +141,29 @@ impl JobFilter {
         }
     }
 
+    /// Whether anything must be checked row by row, beside what leads to the rows.
+    pub fn checks_rows(&self) -> bool {
+        let Self { place, queue, job_type, schedule_id: _, tag, owner, since: _, until: _ } = self;
+        let source = self.source();
+        let led_by_place = match source {
+            JobSource::Queue | JobSource::Running | JobSource::RunsNotCompleted => true,
+            JobSource::Runs => *place == JobsIn::Ended,
+            JobSource::All | JobSource::Schedule | JobSource::Owner | JobSource::Delayed => *place == JobsIn::Anywhere,
+        };
+        let led_by_owner = owner.is_none() || source == JobSource::Owner;
+        !led_by_place || !led_by_owner || queue.is_some() || job_type.is_some() || tag.is_some()
+    }
+
+    /// How many rows are looked at for a page: as many as it holds, and one more, unless some may not pass.
+    pub fn look_at(&self, limit: usize) -> usize {
+        if self.checks_rows() { SCAN_MAX } else { limit.saturating_add(1).min(SCAN_MAX) }
+    }
+
+    /// Whether a page may be short although the list goes on.
+    pub fn may_stop_short(&self, limit: usize) -> bool {
+        self.checks_rows() || limit >= SCAN_MAX
+    }
+
     /// Ids from this one (included) up to that one (not included) were made in the time that is asked for.
     pub fn id_range(&self, before: Option<JobId>) -> (JobId, JobId) {
         let lowest = self.since.map_or(JobId::from_bytes([0; 16]), JobId::first_of);
@@ -318,6 +341,37 @@ mod tests {
     fn counting_stops_and_says_so() {
         assert_eq!(Count::of(COUNT_MAX), Count { value: COUNT_MAX, more: false });
         assert_eq!(Count::of(COUNT_MAX + 1), Count { value: COUNT_MAX, more: true });
+    }
+
+    #[test]
+    fn what_no_index_leads_to_is_checked_row_by_row() {
+        let all = JobFilter::default;
+        let schedule_id = Some(ScheduleId::from_bytes([1; 16]));
+        let text = || Some("x".to_owned());
+        let state = |state| JobFilter { place: JobsIn::State(state), ..all() };
+        for filter in [
+            all(),
+            state(JobState::Queued),
+            state(JobState::Running),
+            state(JobState::Failed),
+            JobFilter { place: JobsIn::Ended, ..all() },
+            JobFilter { owner: text(), ..all() },
+            JobFilter { schedule_id, ..all() },
+        ] {
+            assert!(!filter.checks_rows() && filter.look_at(50) == 51, "{filter:?}");
+        }
+        for filter in [
+            state(JobState::Completed),
+            state(JobState::Scheduled),
+            state(JobState::Waiting),
+            JobFilter { owner: text(), ..state(JobState::Queued) },
+            JobFilter { owner: text(), schedule_id, ..all() },
+            JobFilter { queue: text(), ..all() },
+            JobFilter { job_type: text(), ..all() },
+            JobFilter { tag: text(), ..state(JobState::Failed) },
+        ] {
+            assert!(filter.checks_rows() && filter.look_at(50) == SCAN_MAX, "{filter:?}");
+        }
     }
 
     #[test]

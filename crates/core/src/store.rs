@@ -4,6 +4,7 @@
 //! `commit`, so that neither SQLite's single writer nor PostgreSQL's pool leaks into the engine. The verbs stand in
 //! the order of a job's life. Both stores answer every one alike: the conformance suite in `testkit` is the proof.
 
+use crate::backfill::Backfills;
 use crate::access::Access;
 use crate::chain::Chains;
 use crate::checks::Checks;
@@ -442,7 +443,7 @@ pub trait Changes: Send {
 
 /// A durable store: the only source of truth.
 #[async_trait]
-pub trait Store: Access + Chains + Checks + Offers + Readings + RunRecords + Upkeep + Send + Sync {
+pub trait Store: Access + Backfills + Chains + Checks + Offers + Readings + RunRecords + Upkeep + Send + Sync {
     /// The store's own time, which decides what is due.
     async fn now(&self) -> StoreResult<Timestamp>;
 

@@ -10,6 +10,7 @@ use crate::offers;
 use crate::reconcile;
 use crate::recover::{Observer, recover_once};
 use crate::retain::{self, Keep};
+use crate::backfill;
 use crate::work::Executors;
 use punctual_core::execute::StopReason;
 use punctual_core::id::ScheduleId;
@@ -218,6 +219,8 @@ impl Life {
         loops.spawn(fire_on_time(Arc::clone(&store), firing, uptime, Fallbacks(say), draining.subscribe()));
         let (history, keep, every) = (Arc::clone(&store), options.keep, options.retain);
         loops.spawn(async move { retain::run(&*history, keep, every).await });
+        let (past, every) = (Arc::clone(&store), options.sweep);
+        loops.spawn(async move { backfill::run(&*past, every).await });
         let (plans, every) = (Arc::clone(&store), options.reconcile);
         loops.spawn(async move { reconcile::run(&*plans, every).await });
         let (needs, every) = (Arc::clone(&store), options.sweep);

@@ -18,6 +18,7 @@ pub(crate) enum List {
     Templates,
     Tokens,
     Audit,
+    Backfills,
     Lines,
 }
 
@@ -32,6 +33,7 @@ impl List {
             Self::Templates => 't',
             Self::Tokens => 'k',
             Self::Audit => 'a',
+            Self::Backfills => 'b',
             Self::Lines => 'o',
         }
     }

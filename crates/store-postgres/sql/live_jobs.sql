@@ -1,6 +1,9 @@
--- The jobs of some schedules that are alive, and which of them run.
+-- The jobs of some schedules that are alive, and which of them run. Those of a backfill, and their retries, are none of
+-- their present work: they neither keep a slot from firing nor are they replaced by one.
 SELECT v.schedule_id, v.job_id, g.job_id IS NOT NULL
 FROM punctual_internal.schedule_live AS v
 LEFT JOIN punctual_internal.running AS g ON g.job_id = v.job_id
-WHERE v.schedule_id = ANY ($1)
+JOIN punctual_internal.jobs AS j ON j.id = v.job_id
+JOIN punctual_internal.jobs AS root ON root.id = coalesce(j.root_job_id, j.id)
+WHERE v.schedule_id = ANY ($1) AND root.trigger <> 'backfill'
 ORDER BY v.schedule_id, v.job_id

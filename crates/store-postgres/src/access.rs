@@ -49,9 +49,8 @@ impl Access for PostgresStore {
     }
 
     async fn tokens(&self, before: Option<TokenId>, limit: usize) -> StoreResult<Vec<Token>> {
-        let page = format!("{TOKEN} WHERE id < $1 ORDER BY id DESC LIMIT $2");
         let before = before.map_or(Uuid::max(), |id| id.0);
-        Ok(self.shared.read(&page, params![before, whole(limit)], token).await?)
+        Ok(self.shared.read(sql::tokens_page, params![before, whole(limit)], token).await?)
     }
 
     async fn revoke_token(&self, id: TokenId) -> StoreResult<Token> {

@@ -5,6 +5,7 @@
 //! that is possible. The same conformance suite runs on this store and on SQLite's.
 
 mod access;
+mod backfill;
 mod address;
 mod checks;
 mod claim;

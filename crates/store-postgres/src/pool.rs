@@ -12,7 +12,10 @@ use uuid::Uuid;
 
 /// Plans are short: compiling them to machine code takes longer than running them. And they are kept: one that was made
 /// while a queue was empty, and reads all of it, would still be used when it is full. Behind a pooler nothing is kept.
-const SETTINGS: &str = "-c jit=off -c enable_seqscan=off -c plan_cache_mode=force_generic_plan";
+/// Several processes for one statement look cheap to a planner that takes the limit of a page for a tenth of the table:
+/// they would read and sort all of it.
+pub const SETTINGS: &str = "-c jit=off -c enable_seqscan=off -c plan_cache_mode=force_generic_plan \
+                            -c max_parallel_workers_per_gather=0";
 
 /// A setting by which a connection is known again.
 const MARK: &str = "punctual.session";

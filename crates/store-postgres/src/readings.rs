@@ -65,17 +65,17 @@ impl Readings for PostgresStore {
 
     async fn nodes(&self, alive: bool, before: Option<NodeId>, limit: usize) -> StoreResult<Vec<NodeRow>> {
         let before = before.map_or(Uuid::max(), |id| id.0);
-        Ok(self.shared.read(sql::nodes_page, params![before, alive, whole(limit), counted()], node).await?)
+        let page = if alive { sql::nodes_page_alive } else { sql::nodes_page };
+        Ok(self.shared.read(page, params![before, whole(limit)], node).await?)
     }
 
     async fn templates(&self, after: Option<&str>, limit: usize) -> StoreResult<Vec<Template>> {
-        let page = "SELECT id, name, job::text, created_at FROM punctual_internal.templates
-                    WHERE name > $1 ORDER BY name LIMIT $2";
-        Ok(self.shared.read(page, params![after.unwrap_or_default(), whole(limit)], holds::template).await?)
+        let params = params![after.unwrap_or_default(), whole(limit)];
+        Ok(self.shared.read(sql::templates_page, params, holds::template).await?)
     }
 
     async fn stats(&self, ended_since: Timestamp) -> StoreResult<Stats> {
-        let mut stats = self.shared.read(sql::stats, params![counted()], figures).await?.pop().unwrap_or_default();
+        let mut stats = self.shared.read(sql::stats, params![], figures).await?.pop().unwrap_or_default();
         let ended = params![time(ended_since), counted()];
         for (outcome, count) in self.shared.read(sql::ended_figures, ended, word_and_count).await? {
             stats.ended.insert(outcome, count);
@@ -130,7 +130,7 @@ async fn read_jobs(
 ) -> Work<Page<JobView, JobId>> {
     let (page, scan) = statements(filter.source());
     let (lowest, before) = filter.id_range(before);
-    let mut params = scan_params(filter, before, SCAN_MAX, 0);
+    let mut params = scan_params(filter, before, filter.look_at(limit), 0);
     if !scan.contains("$4") {
         params = params.with(None::<&str>);
     }
@@ -143,7 +143,7 @@ async fn read_jobs(
         .with(lowest.0)
         .with(whole(limit.saturating_add(1)));
     let views = read_views(session, page, params).await?;
-    let stopped_at = if views.len() > limit {
+    let stopped_at = if views.len() > limit || !filter.may_stop_short(limit) {
         None
     } else {
         let last = session.rows(scan, &scan_params(filter, before, 1, SCAN_MAX - 1)).await?;

@@ -2,6 +2,9 @@
 
 #![expect(non_upper_case_globals, reason = "a statement is called by its file's name")]
 
+/// What the store's own connections are opened with, for the same tests.
+pub use crate::pool::SETTINGS;
+
 macro_rules! statements {
     ($($name:ident $(= $($part:literal)+)?),+ $(,)?) => {
         $( pub(crate) const $name: &str = statements!(@text $name $($($part)+)?); )+
@@ -28,6 +31,7 @@ statements! {
     fired_from_memory = "schedule_columns" "fired_from_memory",
     ended_after = "job_columns" "place_columns" "ended_after",
     ended_figures,
+    filled_slots,
     give_back,
     heartbeat,
     hold_serial_others,
@@ -65,6 +69,7 @@ statements! {
     next_due,
     next_schedules = "schedule_columns" "next_schedules",
     nodes_page,
+    nodes_page_alive,
     orphans,
     prune_candidates,
     prune_notices,
@@ -104,6 +109,8 @@ statements! {
     take_due_delayed,
     take_notices,
     take_running,
+    templates_page,
+    tokens_page,
     unused_serial_keys,
     unmarked_schedules,
     unplanned_schedules = "schedule_columns" "unplanned_schedules",

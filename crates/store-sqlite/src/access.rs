@@ -57,8 +57,8 @@ impl Access for SqliteStore {
 
     async fn tokens(&self, before: Option<TokenId>, limit: usize) -> StoreResult<Vec<Token>> {
         let before = before.map_or([0xff; 16], |id| *id.as_bytes());
-        let page = format!("{TOKEN} WHERE id < ?1 ORDER BY id DESC LIMIT ?2");
-        self.read(move |connection| rows::collect(connection, &page, params![before, whole(limit)], token)).await
+        self.read(move |connection| rows::collect(connection, sql::tokens_page, params![before, whole(limit)], token))
+            .await
     }
 
     async fn revoke_token(&self, id: TokenId) -> StoreResult<Token> {

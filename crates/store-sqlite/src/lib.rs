@@ -4,6 +4,7 @@
 //! WAL with `synchronous=FULL`, acknowledged after COMMIT. A second process may use the same file.
 
 mod access;
+mod backfill;
 mod chain;
 mod checks;
 mod claim;

@@ -55,11 +55,8 @@ impl Readings for SqliteStore {
 
     async fn queues(&self, after: Option<&str>, limit: usize) -> StoreResult<Vec<QueueRow>> {
         let (after, now_us) = (after.unwrap_or_default().to_owned(), self.clock.now().as_microsecond());
-        self.read(move |connection| {
-            let page = "SELECT name, paused, created_at FROM punctual_queues WHERE name > ?1 ORDER BY name LIMIT ?2";
-            read_queues(connection, page, vec![after.into(), whole(limit)], now_us)
-        })
-        .await
+        self.read(move |connection| read_queues(connection, sql::queues_page, vec![after.into(), whole(limit)], now_us))
+            .await
     }
 
     async fn queue(&self, name: &str) -> StoreResult<Option<QueueRow>> {
@@ -84,7 +81,8 @@ impl Readings for SqliteStore {
     async fn nodes(&self, alive: bool, before: Option<NodeId>, limit: usize) -> StoreResult<Vec<NodeRow>> {
         let before = before.map_or([0xff; 16], |id| *id.as_bytes());
         self.read(move |connection| {
-            rows::collect(connection, sql::nodes_page, params![before, alive, whole(limit), counted()], node)
+            let page = if alive { sql::nodes_page_alive } else { sql::nodes_page };
+            rows::collect(connection, page, params![before, whole(limit), counted()], node)
         })
         .await
     }
@@ -92,9 +90,7 @@ impl Readings for SqliteStore {
     async fn templates(&self, after: Option<&str>, limit: usize) -> StoreResult<Vec<Template>> {
         let after = after.unwrap_or_default().to_owned();
         self.read(move |connection| {
-            let page =
-                "SELECT id, name, job, created_at FROM punctual_templates WHERE name > ?1 ORDER BY name LIMIT ?2";
-            rows::collect(connection, page, params![after, whole(limit)], holds::template)
+            rows::collect(connection, sql::templates_page, params![after, whole(limit)], holds::template)
         })
         .await
     }
@@ -156,7 +152,7 @@ fn read_jobs(
     let params = vec![
         blob(highest),
         blob(lowest),
-        whole(SCAN_MAX),
+        whole(filter.look_at(limit)),
         0.into(),
         key.clone(),
         text(filter.queue.as_ref()),
@@ -167,7 +163,7 @@ fn read_jobs(
         whole(limit.saturating_add(1)),
     ];
     let views = read_views(connection, page, params)?;
-    let stopped_at = if views.len() > limit {
+    let stopped_at = if views.len() > limit || !filter.may_stop_short(limit) {
         None
     } else {
         let mut last = vec![blob(highest), blob(lowest), 1.into(), whole(SCAN_MAX - 1)];

@@ -29,6 +29,11 @@ impl<'a> Tx<'a> {
         Self { connection, ids, lanes: HashMap::new(), positions: 0..0, now }
     }
 
+    /// The connection itself, for what is read the same way outside of a transaction.
+    pub(crate) fn connection(&self) -> &'a Connection {
+        self.connection
+    }
+
     /// The random part of a new id.
     pub(crate) fn id_bits(&mut self) -> [u8; 8] {
         self.ids.next_bits()

@@ -2,9 +2,10 @@
 
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
+use punctual_core::backfill::{Advanced, Backfill, BackfillPreview, Backfills, NewBackfill};
 use punctual_core::chain::Chains;
 use punctual_core::checks::{Checks, Finding};
-use punctual_core::id::{JobId, NodeId, NoticeId, ReservationId, ScheduleId};
+use punctual_core::id::{BackfillId, JobId, NodeId, NoticeId, ReservationId, ScheduleId};
 use punctual_core::job::{Artifact, JobView, NewJob};
 use punctual_core::json::Json;
 use punctual_core::name::Name;
@@ -129,6 +130,39 @@ impl Chains for FaultyStore {
 
     fn ends(&self) -> Box<dyn Changes> {
         self.inner.ends()
+    }
+}
+
+#[async_trait]
+impl Backfills for FaultyStore {
+    async fn preview_backfill(&self, asked: &NewBackfill) -> StoreResult<BackfillPreview> {
+        self.reach()?.preview_backfill(asked).await
+    }
+
+    async fn create_backfill(&self, asked: NewBackfill) -> StoreResult<Backfill> {
+        self.reach()?.create_backfill(asked).await
+    }
+
+    async fn backfill(&self, id: BackfillId) -> StoreResult<Option<Backfill>> {
+        self.reach()?.backfill(id).await
+    }
+
+    async fn backfills(
+        &self, schedule: Option<ScheduleId>, before: Option<BackfillId>, limit: usize,
+    ) -> StoreResult<Vec<Backfill>> {
+        self.reach()?.backfills(schedule, before, limit).await
+    }
+
+    async fn cancel_backfill(&self, id: BackfillId) -> StoreResult<Backfill> {
+        self.reach()?.cancel_backfill(id).await
+    }
+
+    async fn backfilled(&self, schedule: ScheduleId, slot_at: Timestamp) -> StoreResult<Vec<JobId>> {
+        self.reach()?.backfilled(schedule, slot_at).await
+    }
+
+    async fn advance_backfills(&self) -> StoreResult<Advanced> {
+        self.reach()?.advance_backfills().await
     }
 }
 

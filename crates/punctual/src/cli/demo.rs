@@ -88,11 +88,13 @@ impl DemoArgs {
         let prepared_in = began.elapsed();
         let file = folder.path().join("punctual.db");
         let store: Arc<dyn Store> = Arc::new(SqliteStore::open(&file, SqliteOptions::default())?);
-        let mut opening = Opening { folder: folder.path(), links: None, seed: self.seed, runs, prepared_in };
         #[cfg(feature = "server")]
         let door = door.open(&store, folder.path()).await?;
         #[cfg(feature = "server")]
-        opening.links.replace(&door.links);
+        let links = Some(&door.links);
+        #[cfg(not(feature = "server"))]
+        let links = None;
+        let opening = Opening { folder: folder.path(), links, seed: self.seed, runs, prepared_in };
         let shown = self.perform(out, &mut show, signals, &store, &world, &opening).await;
         #[cfg(feature = "server")]
         door.close().await;
@@ -130,12 +132,12 @@ impl DemoArgs {
         shown?;
         worked.and(too)?;
         let events = watcher.last_look(&**store).await?;
-        show.tick(out, &watcher, &events, store.now().await?)?;
-        Ok(show.end(out, &watcher.summary())?)
+        Ok(show.end(out, &events, &watcher.summary())?)
     }
 }
 
 /// What leads into the demo from outside.
+#[cfg_attr(not(feature = "server"), expect(dead_code, reason = "nothing leads into a build without the API"))]
 struct Links {
     /// Where the API is.
     url: String,

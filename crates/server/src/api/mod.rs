@@ -1,6 +1,7 @@
 //! The resources of the API, and how they are put together.
 
-pub(crate) mod cron;
+pub(crate) mod backfills;
+mod cron;
 pub(crate) mod doctor;
 pub(crate) mod job_shapes;
 pub(crate) mod jobs;
@@ -79,6 +80,10 @@ fn guarded() -> OpenApiRouter<AppState> {
         .routes(routes!(plans::slots))
         .routes(routes!(plans::upcoming))
         .routes(routes!(plans::why))
+        .routes(routes!(backfills::create))
+        .routes(routes!(backfills::list))
+        .routes(routes!(backfills::get))
+        .routes(routes!(backfills::cancel))
         .routes(routes!(cron::preview))
         .routes(routes!(jobs::create, jobs::list))
         .routes(routes!(jobs::create_batch))

@@ -144,6 +144,8 @@ pub(crate) struct Why {
     slot: Option<SlotBody>,
     /// The job that was made.
     job: Option<JobBody>,
+    /// The jobs that backfills made for it later.
+    backfilled: Vec<Uuid>,
 }
 
 /// What happened at an instant, or will, and why.
@@ -157,17 +159,24 @@ pub(crate) async fn why(
     let just_behind = at.saturating_add(SignedDuration::from_micros(1)).map_err(|_| {
         Problem::new(StatusCode::BAD_REQUEST, "bad_query", "at is out of range").remedy("choose another time").at("at")
     })?;
+    let backfilled: Vec<Uuid> =
+        state.store.backfilled(schedule.id, at).await?.into_iter().map(|id| id.0).collect();
+    let later = match backfilled.len() {
+        0 => "",
+        1 => " A backfill made a job for it later.",
+        _ => " Backfills made jobs for it later.",
+    };
     let rows = state.store.slots(schedule.id, Some(just_behind), 1).await?;
     if let Some(row) = rows.into_iter().next().filter(|row| row.through >= at) {
         let job = match row.job_id {
             Some(id) => state.store.job(id).await?.map(Into::into),
             None => None,
         };
-        let answer = decided(&row);
-        return Ok(Json(Why { at, answer, slot: Some(row.into()), job }));
+        let answer = decided(&row) + later;
+        return Ok(Json(Why { at, answer, slot: Some(row.into()), job, backfilled }));
     }
-    let answer = undecided(&schedule, at, state.store.now().await?);
-    Ok(Json(Why { at, answer, slot: None, job: None }))
+    let answer = undecided(&schedule, at, state.store.now().await?) + later;
+    Ok(Json(Why { at, answer, slot: None, job: None, backfilled }))
 }
 
 fn decided(row: &SlotRow) -> String {

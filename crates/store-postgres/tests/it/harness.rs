@@ -98,6 +98,12 @@ impl Own {
     }
 }
 
+/// What makes a connection plan as the store's own do.
+pub fn own_settings() -> String {
+    let settings = punctual_store_postgres::sql::SETTINGS.split("-c ").filter(|setting| !setting.is_empty());
+    settings.map(|setting| format!("SET {setting};")).collect()
+}
+
 /// A node that can run what tests make.
 pub fn node(name: &str) -> NewNode {
     NewNode { name: name.to_owned(), offers: vec![WORK.to_owned()] }

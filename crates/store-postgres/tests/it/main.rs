@@ -7,6 +7,7 @@ mod defences;
 mod faults;
 mod harness;
 mod join;
+mod lists;
 mod partitions;
 mod plans;
 mod pooler;

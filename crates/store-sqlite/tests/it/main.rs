@@ -3,6 +3,7 @@
 mod file;
 mod harness;
 mod ledger;
+mod lists;
 mod plans;
 mod sql_target;
 

@@ -6,6 +6,7 @@
 #![expect(missing_docs, reason = "the name of a case is its statement")]
 
 pub mod access;
+pub mod backfill;
 pub mod bad_input;
 pub mod checks;
 pub mod claims;
@@ -49,6 +50,19 @@ macro_rules! for_each_conformance_case {
                 a15_a_grant_and_its_schedule_are_made_together_or_not_at_all,
                 c04_a_failed_job_can_be_retried_by_hand_once,
                 c04_a_cancelled_job_can_be_retried_and_one_of_a_deleted_schedule_cannot,
+            }
+            backfill {
+                a22_a_preview_counts_slots_and_gaps_and_writes_nothing,
+                a22_only_slots_without_a_success_run_and_each_of_them_once,
+                a22_a_slot_that_failed_in_the_backfill_too_is_a_gap_again,
+                a22_a_backfill_goes_on_where_it_was_after_a_restart,
+                a22_two_who_go_on_at_once_make_each_slot_once,
+                a22_a_throttled_backfill_goes_on_with_the_clock,
+                a22_a_cancelled_backfill_stops_and_what_it_made_goes_on,
+                a22_deleting_the_schedule_ends_its_backfill,
+                a22_a_range_that_lies_ahead_is_forgotten_or_too_long_is_refused,
+                a22_a_backfill_stands_behind_present_work_and_keeps_no_slot_from_firing,
+                a22_a_paused_schedule_is_filled_up_to_its_pause,
             }
             readings {
                 b10_jobs_made_at_the_same_instant_are_listed_once_each,

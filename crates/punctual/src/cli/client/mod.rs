@@ -1,6 +1,7 @@
 //! The commands that speak the HTTP API: to a server, or to the same router in this process.
 
 mod api;
+mod backfill;
 mod doctor;
 mod job;
 mod policy;
@@ -41,6 +42,9 @@ pub(crate) enum ClientCommand {
     #[command(visible_alias = "schedules")]
     Schedule(Over<Group<schedule::ScheduleCommand>>),
     Why(Over<schedule::WhyArgs>),
+    /// Look at backfills and stop them; `punctual schedule backfill` begins one
+    #[command(visible_alias = "backfills")]
+    Backfill(Over<Group<backfill::BackfillCommand>>),
     Run(Over<run::RunArgs>),
     /// Make, look at and steer jobs
     #[command(visible_alias = "jobs")]
@@ -74,6 +78,7 @@ impl ClientCommand {
     async fn carry_out(self, out: &mut Output) -> Result<(), Stop> {
         match self {
             Self::Schedule(over) => over.command.command.run(&over.connect.connect().await?, out).await,
+            Self::Backfill(over) => over.command.command.run(&over.connect.connect().await?, out).await,
             Self::Why(over) => over.command.run(&over.connect.connect().await?, out).await,
             Self::Run(over) => over.command.run(&over.connect.connect().await?, out).await,
             Self::Job(over) => over.command.command.run(&over.connect.connect().await?, out).await,

@@ -49,6 +49,9 @@ pub(crate) enum ScheduleCommand {
     Runs(HistoryArgs),
     /// List what was decided for each slot, latest first
     Slots(HistoryArgs),
+    /// Run the past slots of a range that have no success
+    #[command(after_help = super::backfill::EXAMPLES)]
+    Backfill(super::backfill::BeginArgs),
 }
 
 #[derive(Args)]
@@ -251,6 +254,7 @@ impl ScheduleCommand {
                 show::said(out, args.show, &answer, &format!("{}: deleted; its history stays", args.schedule))
             }
             Self::Next(args) => args.run(api, out).await,
+            Self::Backfill(args) => args.run(api, out).await,
             Self::Runs(args) => {
                 let look = async || api.list(&verb(&args.schedule, "runs"), args.list.limit).await;
                 show::list(out, args.list, JOBS, "it has not run yet", look).await
@@ -263,7 +267,7 @@ impl ScheduleCommand {
     }
 }
 
-fn path(schedule: &str) -> String {
+pub(super) fn path(schedule: &str) -> String {
     format!("/schedules/{}", escaped(schedule))
 }
 
@@ -404,7 +408,7 @@ async fn zone_of(api: &Api, schedule: &str) -> Result<TimeZone, Stop> {
 }
 
 /// A time as people write it: with an offset or a zone, or as the schedule's wall clock shows it.
-async fn instant(api: &Api, schedule: &str, text: &str) -> Result<Timestamp, Stop> {
+pub(super) async fn instant(api: &Api, schedule: &str, text: &str) -> Result<Timestamp, Stop> {
     if let Ok(at) = text.parse::<Timestamp>() {
         return Ok(at);
     }

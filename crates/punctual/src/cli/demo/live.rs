@@ -115,7 +115,7 @@ pub(super) async fn visits(store: &dyn Store, world: &World) -> StoreResult<()> 
 }
 
 fn jobs_of(beat: u64, visit: &mut Visit) -> StoreResult<Vec<NewJob>> {
-    let visitors = if beat < LIVELY_BEATS { 1 + visit.dice.below(2) } else { u64::from(beat % 8 == 0) };
+    let visitors = if beat < LIVELY_BEATS { 1 + visit.dice.below(2) } else { u64::from(beat.is_multiple_of(8)) };
     let mut jobs = Vec::new();
     for _ in 0..visitors {
         jobs.extend(visit.small_jobs()?);

@@ -292,11 +292,11 @@ impl Scene {
 
     fn render_report(mut self) -> Script {
         let (takes, orders) = (self.dice.between_ms(6_000, 45_000), 900 + self.dice.below(700));
-        let mut table = "country,orders,revenue\n".to_owned();
-        for (country, share) in [("de", 41), ("fr", 23), ("nl", 17), ("us", 19)] {
+        let lines = [("de", 41), ("fr", 23), ("nl", 17), ("us", 19)].map(|(country, share)| {
             let part = orders * share / 100;
-            table.push_str(&format!("{country},{part},{}\n", part * 57));
-        }
+            format!("{country},{part},{}\n", part * 57)
+        });
+        let table = format!("country,orders,revenue\n{}", lines.concat());
         let said = ["reading the orders".to_owned(), format!("{orders} orders"), "report.csv written".to_owned()];
         let script = Script::done(takes, json!({ "orders": orders })).says(said).with_progress();
         Script { artifact: Some(("report.csv", table)), ..script }

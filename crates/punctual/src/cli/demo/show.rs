@@ -21,7 +21,7 @@ use super::watch::{Event, Spread, Standing, Summary, Watched, Watcher, rough};
 /// As many as leave the whole list within a terminal of 24 lines.
 const LATEST: usize = 5;
 
-const TABLE_HEAD: &str = "SCHEDULE          WHEN                 NEXT     LAST               TOOK    NOTE";
+const TABLE_HEAD: &str = "SCHEDULE          WHEN                 NEXT     LAST       TOOK    NOTE";
 
 /// Where what happens is shown.
 pub(super) struct Show {
@@ -98,6 +98,15 @@ impl Show {
     pub(super) fn tick(
         &mut self, out: &mut Output, watcher: &Watcher, events: &[Event], now: Timestamp,
     ) -> io::Result<()> {
+        self.tell(out, events)?;
+        if let Way::Live(live) = &mut self.way {
+            live.draw(out, watcher, now)?;
+        }
+        out.flush()
+    }
+
+    /// What happened since the last call.
+    fn tell(&mut self, out: &mut Output, events: &[Event]) -> io::Result<()> {
         for event in events {
             match &mut self.way {
                 Way::Json => writeln!(out, "{}", serde_json::to_string(event)?)?,
@@ -106,14 +115,12 @@ impl Show {
                 Way::Headless { .. } => {}
             }
         }
-        if let Way::Live(live) = &mut self.way {
-            live.draw(out, watcher, now)?;
-        }
-        out.flush()
+        Ok(())
     }
 
-    /// The closing lines.
-    pub(super) fn end(&mut self, out: &mut Output, summary: &Summary) -> io::Result<()> {
+    /// What happened last, and the closing lines. The list stays as it was before everything was stopped.
+    pub(super) fn end(&mut self, out: &mut Output, events: &[Event], summary: &Summary) -> io::Result<()> {
+        self.tell(out, events)?;
         match &mut self.way {
             Way::Json => {
                 let mut line = serde_json::to_value(summary)?;
@@ -286,10 +293,7 @@ impl Live {
 
     fn draw(&mut self, out: &mut Output, watcher: &Watcher, now: Timestamp) -> io::Result<()> {
         let paint = Paint(out.bold);
-        let mut schedules: Vec<_> = watcher.schedules.iter().collect();
-        schedules.sort_by_key(|watched| (watched.standing(now), watched.name()));
-        let mut lines = vec![paint.with("1", &verdict(watcher, now)), paint.with("1", TABLE_HEAD)];
-        lines.extend(schedules.into_iter().map(|watched| row(watched, now, paint)));
+        let mut lines = table(watcher, now, paint);
         lines.push(paint.with("1", "LATEST"));
         lines.extend(self.latest.iter().cloned());
         if self.drawn > 0 {
@@ -304,6 +308,14 @@ impl Live {
     }
 }
 
+/// How things stand: the verdict first, then the schedules, those that need somebody before the others.
+fn table(watcher: &Watcher, now: Timestamp, paint: Paint) -> Vec<String> {
+    let mut schedules: Vec<_> = watcher.schedules.iter().collect();
+    schedules.sort_by_key(|watched| (watched.standing(now), watched.name()));
+    let head = [verdict(watcher, now), TABLE_HEAD.to_owned()].map(|line| paint.with("1", &line));
+    head.into_iter().chain(schedules.into_iter().map(|watched| row(watched, now, paint))).collect()
+}
+
 /// One schedule as a line of the table.
 fn row(watched: &Watched, now: Timestamp, paint: Paint) -> String {
     let (state, results) = (&watched.schedule.state, &watched.schedule.results);
@@ -315,9 +327,9 @@ fn row(watched: &Watched, now: Timestamp, paint: Paint) -> String {
         (_, None) => "–".to_owned(),
     };
     let last = match (results.last_outcome, results.consecutive_failures) {
-        (None, _) => format!("{:<18}", "–"),
-        (Some(outcome), 0 | 1) => paint.outcome(outcome, &format!("{:<18}", outcome.as_str())),
-        (Some(outcome), count) => paint.outcome(outcome, &format!("{:<18}", format!("{outcome} ({count} in a row)"))),
+        (None, _) => format!("{:<10}", "–"),
+        (Some(outcome), 0 | 1) => paint.outcome(outcome, &format!("{:<10}", outcome.as_str())),
+        (Some(outcome), count) => paint.outcome(outcome, &format!("{:<10}", format!("{outcome} ×{count}"))),
     };
     let name = paint.standing(standing, &format!("{:<17}", watched.name()));
     let when = watched.schedule.definition.timing.text();
@@ -349,5 +361,49 @@ impl Drop for Terminal {
     fn drop(&mut self) {
         let mut stdout = io::stdout();
         let _ = stdout.write_all(b"\x1b[?7h\x1b[?25h").and_then(|()| stdout.flush());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use punctual_core::virtual_clock::VirtualClock;
+    use punctual_store_sqlite::{SqliteOptions, SqliteStore};
+
+    use super::super::script::World;
+    use super::super::stage;
+    use super::*;
+
+    #[tokio::test]
+    async fn the_verdict_stands_first_and_what_needs_somebody_before_the_rest() {
+        let world = World::ending_at("2026-06-18T15:42:10Z".parse().unwrap(), 1);
+        let folder = tempfile::tempdir().unwrap();
+        stage::set(folder.path(), &world).await.unwrap();
+        let clock = Arc::new(VirtualClock::new());
+        clock.set(world.present);
+        let options = SqliteOptions { clock, ..SqliteOptions::default() };
+        let store = SqliteStore::open(&folder.path().join("punctual.db"), options).unwrap();
+        let watcher = Watcher::new(&store).await.unwrap();
+
+        let lines = table(&watcher, world.present, Paint(false));
+        let trouble = "demo data · invoice-sync fails, warehouse-export is overdue · session-cleanup is paused · ";
+        assert!(lines[0].starts_with(trouble), "{lines:#?}");
+        assert!(lines[0].contains("newsletter holds 4"), "{lines:#?}");
+        let begins = ["invoice-sync", "warehouse-export", "session-cleanup", "daily-newsletter"];
+        for (line, name) in lines[2..].iter().zip(begins) {
+            assert!(line.starts_with(name), "{lines:#?}");
+        }
+        let note = |name: &str, words: &str| {
+            let line = lines.iter().find(|line| line.starts_with(name)).unwrap();
+            assert!(line.contains(words), "{line}");
+        };
+        note("invoice-sync", "503 Service Unavailable");
+        note("warehouse-export", "no live node offers `task:warehouse.export`");
+        note("session-cleanup", "paused by maria: ");
+        note("search-reindex", "a week ago 5m");
+        note("invoice-pdf", "its last slot did not run: dependency");
+        note("nightly-backup", "02:30 comes twice on 2026-10-25");
+        assert!(lines.len() + LATEST < 24, "the whole list fits a terminal");
     }
 }

@@ -29,9 +29,9 @@ pub(super) async fn set(folder: &Path, world: &World) -> StoreResult<u64> {
         return Ok(runs);
     }
     // There was no such place, or no room in it.
-    for leftover in std::fs::read_dir(folder).map_err(unwritable)?.flatten() {
+    for leftover in std::fs::read_dir(folder).map_err(|error| unwritable(&error))?.flatten() {
         if leftover.file_name().to_string_lossy().starts_with(FILE) {
-            std::fs::remove_file(leftover.path()).map_err(unwritable)?;
+            std::fs::remove_file(leftover.path()).map_err(|error| unwritable(&error))?;
         }
     }
     write(folder, world).await
@@ -51,6 +51,6 @@ fn in_memory() -> Option<TempDir> {
     memory.is_dir().then(|| tempfile::Builder::new().prefix("punctual-demo-").tempdir_in(memory).ok()).flatten()
 }
 
-fn unwritable(error: std::io::Error) -> StoreError {
+fn unwritable(error: &std::io::Error) -> StoreError {
     StoreError::Unavailable(format!("the demo's folder cannot be used: {error}"))
 }

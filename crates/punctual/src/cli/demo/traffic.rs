@@ -88,7 +88,7 @@ impl Visit {
 
     /// A mail to many, for the queue that is paused.
     pub(super) fn bulk_mail(&mut self) -> StoreResult<NewJob> {
-        let job = self.job("newsletter.send", PAUSED_QUEUE, json!({ "list": "spring-sale" }))?;
+        let job = self.job("email.batch", PAUSED_QUEUE, json!({ "list": "spring-sale" }))?;
         Ok(NewJob { priority: -10, ..job })
     }
 

@@ -156,12 +156,15 @@ pub(super) struct Watched {
     took_before: Option<SignedDuration>,
     /// What the next change of clocks does to it.
     clock_change: Option<String>,
+    /// Why its last slot did not run.
+    not_run: Option<Reason>,
     seen_slot: Option<Timestamp>,
 }
 
 impl Watched {
     async fn new(store: &dyn Store, schedule: Schedule, now: Timestamp) -> StoreResult<Watched> {
         let latest = store.schedule_jobs(schedule.id, None, 20).await?;
+        let slot = store.slots(schedule.id, None, 1).await?.into_iter().next();
         let early = JobId::first_of(now - SignedDuration::from_hours(6 * 24));
         let early = store.schedule_jobs(schedule.id, Some(early), 20).await?;
         let completed = |views: &[JobView]| {
@@ -172,6 +175,7 @@ impl Watched {
             took: completed(&latest),
             took_before: completed(&early),
             clock_change: next_clock_change(&schedule, now),
+            not_run: slot.as_ref().and_then(why_not),
             seen_slot: schedule.state.last_slot_at,
             schedule,
         })
@@ -202,7 +206,10 @@ impl Watched {
                 let by = pause.by.as_deref().unwrap_or("somebody");
                 format!("paused by {by}: {}", pause.note.as_deref().unwrap_or("no reason given"))
             }),
-            Standing::Fine => self.trend().or_else(|| self.clock_change.clone()).unwrap_or_default(),
+            Standing::Fine => {
+                let not_run = self.not_run.map(|reason| format!("its last slot did not run: {reason}"));
+                self.trend().or(not_run).or_else(|| self.clock_change.clone()).unwrap_or_default()
+            }
         }
     }
 
@@ -220,9 +227,14 @@ impl Watched {
         let page = store.slots(self.schedule.id, None, PAGE).await?;
         let new = page.iter().filter(|row| Some(row.slot_at) > self.seen_slot);
         let events = new.map(|row| Event::slot(self.name(), row)).collect();
+        self.not_run = page.first().and_then(why_not);
         self.seen_slot = page.iter().map(|row| row.through).max().max(self.seen_slot);
         Ok(events)
     }
+}
+
+fn why_not(slot: &SlotRow) -> Option<Reason> {
+    (slot.decision != Decision::Fired).then_some(slot.reason)
 }
 
 /// A time in its two largest units.
@@ -254,6 +266,7 @@ pub(super) struct Watcher {
     counts: Counts,
     /// Jobs of the present that have not ended.
     open: BTreeSet<JobId>,
+    made: u64,
     ended: u64,
     late: Vec<SignedDuration>,
     to_start: Vec<SignedDuration>,
@@ -276,6 +289,7 @@ impl Watcher {
             seen_end: Ended { finished_at: began_at, job_id: JobId::from_bytes([0; 16]) },
             counts: Counts::default(),
             open: BTreeSet::new(),
+            made: 0,
             ended: 0,
             late: Vec::new(),
             to_start: Vec::new(),
@@ -339,6 +353,7 @@ impl Watcher {
             for view in &page {
                 let job = &view.job;
                 self.seen_job = job.id;
+                self.made += 1;
                 self.open.insert(job.id);
                 events.extend(job.retry_of.map(|retry_of| Event::Retry {
                     name: self.name_of(job),
@@ -402,6 +417,7 @@ impl Watcher {
     pub(super) fn summary(&self) -> Summary {
         Summary {
             counts: self.counts,
+            jobs_made: self.made,
             open: self.open.len(),
             late_ms: Spread::of(&self.late),
             slot_to_start_ms: Spread::of(&self.to_start),
@@ -419,6 +435,8 @@ fn short_kind(job_type: &str) -> String {
 pub(super) struct Summary {
     #[serde(flatten)]
     pub(super) counts: Counts,
+    /// Jobs that were made, retries included.
+    pub(super) jobs_made: u64,
     /// Jobs that were made and have not ended.
     pub(super) open: usize,
     /// From when a slot was due until it was decided.

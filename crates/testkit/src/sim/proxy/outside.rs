@@ -3,9 +3,10 @@
 use super::{ProxyStore, Said, answer};
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
+use punctual_core::backfill::{Advanced, Backfill, BackfillPreview, Backfills, NewBackfill};
 use punctual_core::chain::Chains;
 use punctual_core::checks::{Checks, Finding};
-use punctual_core::id::{JobId, NoticeId, ScheduleId};
+use punctual_core::id::{BackfillId, JobId, NoticeId, ScheduleId};
 use punctual_core::job::{Artifact, JobView};
 use punctual_core::json::Json;
 use punctual_core::offers::{Offers, OffersSettled};
@@ -29,6 +30,40 @@ impl Chains for ProxyStore {
 
     fn ends(&self) -> Box<dyn Changes> {
         self.changes()
+    }
+}
+
+#[async_trait]
+impl Backfills for ProxyStore {
+    async fn preview_backfill(&self, asked: &NewBackfill) -> StoreResult<BackfillPreview> {
+        let asked = asked.clone();
+        self.ask("preview_backfill", move |store| async move { store.preview_backfill(&asked).await }).await
+    }
+
+    async fn create_backfill(&self, asked: NewBackfill) -> StoreResult<Backfill> {
+        self.ask("create_backfill", move |store| async move { store.create_backfill(asked).await }).await
+    }
+
+    async fn backfill(&self, id: BackfillId) -> StoreResult<Option<Backfill>> {
+        self.ask("backfill", move |store| async move { store.backfill(id).await }).await
+    }
+
+    async fn backfills(
+        &self, schedule: Option<ScheduleId>, before: Option<BackfillId>, limit: usize,
+    ) -> StoreResult<Vec<Backfill>> {
+        self.ask("backfills", move |store| async move { store.backfills(schedule, before, limit).await }).await
+    }
+
+    async fn cancel_backfill(&self, id: BackfillId) -> StoreResult<Backfill> {
+        self.ask("cancel_backfill", move |store| async move { store.cancel_backfill(id).await }).await
+    }
+
+    async fn backfilled(&self, schedule: ScheduleId, slot_at: Timestamp) -> StoreResult<Vec<JobId>> {
+        self.ask("backfilled", move |store| async move { store.backfilled(schedule, slot_at).await }).await
+    }
+
+    async fn advance_backfills(&self) -> StoreResult<Advanced> {
+        self.ask("advance_backfills", move |store| async move { store.advance_backfills().await }).await
     }
 }
 

@@ -101,7 +101,7 @@ impl Past<'_> {
             Turn::PowerCut => self.power_cut().await?,
             Turn::EditPrices => self.edit_prices().await?,
             Turn::PauseForGood => self.pause("removes too much since 4.12, see OPS-1423").await?,
-            Turn::PauseQueue => self.store.set_queue_paused(PAUSED_QUEUE, true).await?,
+            Turn::PauseQueue => self.pause_queue().await?,
             Turn::FillQueue => self.fill_queue().await?,
             Turn::ExporterLeaves => self.exporter_leaves().await?,
             Turn::AskForExport => self.ask_for_export().await?,
@@ -141,6 +141,11 @@ impl Past<'_> {
         let id = self.schedule(PAUSED)?.id;
         self.by("maria", "schedule.resume", format!("schedule:{id}")).resume_schedule(id).await?;
         Ok(())
+    }
+
+    async fn pause_queue(&self) -> StoreResult<()> {
+        let store = self.by("maria", "queue.pause", format!("queue:{PAUSED_QUEUE}"));
+        store.set_queue_paused(PAUSED_QUEUE, true).await
     }
 
     async fn node_dies(&mut self) -> StoreResult<()> {

@@ -1,0 +1,224 @@
+//! The HTTP API under load: requests come at a fixed rate whatever becomes of the ones before, from another process than
+//! the server's, on a durable throw-away PostgreSQL. Beside it the same rows by hand-written SQL over as many connections
+//! as the server has, at the same rate, in the same run.
+
+use crate::figures::median;
+use crate::http_client::Connection;
+use crate::http_lists;
+use crate::load::{Outcome, each};
+use crate::raw_postgres::Raw;
+use punctual_core::store::Store;
+use punctual_server::{AppState, Settings, first_admin_token, serve};
+use punctual_store_postgres::{PostgresOptions, PostgresStore};
+use punctual_testkit::postgres::{Database, PrivateServer};
+use std::io::{BufRead, Write};
+use std::net::SocketAddr;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::time::{Instant, sleep_until};
+
+/// Requests in a second.
+const RATE: u32 = 2_000;
+/// Connections of the callers, each with one request under way.
+const CALLERS: usize = 64;
+/// Connections of the server's pool, and of the reference.
+const CONNECTIONS: usize = 16;
+/// For how long nothing is counted: connections are made, and plans.
+const WARM_UP: Duration = Duration::from_secs(3);
+
+const JOB: &str = r#"{"target":{"kind":"task","name":"noop"}}"#;
+
+/// Prints the tables: `secs` of load, and lists at `rows` rows.
+pub fn run(secs: u64, rows: i64) -> Outcome<()> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let server = PrivateServer::start(true);
+    runtime.block_on(async {
+        let databases = [Database::empty_on(&server).await, Database::empty_on(&server).await];
+        // The store makes the tables of the reference as well.
+        PostgresStore::connect(&databases[0].url(), PostgresOptions::default()).await?;
+        let ours = Server::start(&databases[1].url())?;
+        let half = Duration::from_secs(secs / 2);
+        let raw = raw_callers(&databases[0]).await?;
+        let http = http_callers(&ours).await?;
+        let (raw, _) = offer(raw, WARM_UP).await?;
+        let (http, _) = offer(http, WARM_UP).await?;
+        let (raw, mut reference) = offer(raw, half).await?;
+        let (_, measured) = offer(http, Duration::from_secs(secs)).await?;
+        let (_, after) = offer(raw, half).await?;
+        reference.add(after);
+        print(&reference, &measured, secs);
+        let stored = stored(&databases[1]).await?;
+        if measured.errors > 0 || stored < i64::from(RATE) * i64::try_from(secs)? {
+            return Err(format!("{} errors, {stored} jobs stored: {:?}", measured.errors, measured.first_error).into());
+        }
+        http_lists::measure(&databases[1], &ours, rows).await
+    })
+}
+
+/// The server, in a process of its own.
+pub struct Server {
+    child: Child,
+    pub address: SocketAddr,
+    pub token: String,
+}
+
+impl Server {
+    fn start(url: &str) -> Outcome<Self> {
+        let mut command = Command::new(std::env::current_exe()?);
+        let mut child = command.args(["http-server", url]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let mut line = String::new();
+        std::io::BufReader::new(child.stdout.take().ok_or("the server has no output")?).read_line(&mut line)?;
+        let (address, token) = line.trim().split_once(' ').ok_or("the server did not start")?;
+        Ok(Self { child, address: address.parse()?, token: token.to_owned() })
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ended_already = self.child.kill();
+        let _reaped_already = self.child.wait();
+    }
+}
+
+/// What `run` starts: the API on a database, until it is killed.
+pub fn serve_on(url: &str) -> Outcome<()> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    runtime.block_on(async {
+        let options = PostgresOptions { pool_size: CONNECTIONS, ..PostgresOptions::default() };
+        let store: Arc<dyn Store> = Arc::new(PostgresStore::connect(url, options).await?);
+        let token = first_admin_token(store.as_ref()).await?.ok_or("there is a token already")?;
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let mut out = std::io::stdout().lock();
+        writeln!(out, "{} {}", listener.local_addr()?, token.reveal())?;
+        out.flush()?;
+        drop(out);
+        Ok(serve(listener, AppState::new(store, Settings::default()), std::future::pending()).await?)
+    })
+}
+
+/// Whoever can put one job into the store.
+enum Caller {
+    Http(Connection),
+    Raw(Raw),
+}
+
+impl Caller {
+    async fn enqueue(&mut self) -> Result<(), String> {
+        match self {
+            Self::Raw(raw) => raw.enqueue(1).await.map_err(|error| error.to_string()),
+            Self::Http(connection) => match connection.ask("POST", "/api/v1/jobs", JOB).await {
+                Ok((201, _)) => Ok(()),
+                Ok((status, body)) => Err(format!("{status}: {body}")),
+                Err(error) => Err(error.to_string()),
+            },
+        }
+    }
+}
+
+async fn http_callers(server: &Server) -> Outcome<Vec<Caller>> {
+    let mut callers = Vec::new();
+    for _ in 0..CALLERS {
+        callers.push(Caller::Http(Connection::open(server.address, &server.token).await?));
+    }
+    Ok(callers)
+}
+
+async fn raw_callers(database: &Database) -> Outcome<Vec<Caller>> {
+    let first = Raw::open(database).await?;
+    let mut callers = Vec::new();
+    for _ in 1..CONNECTIONS {
+        callers.push(Caller::Raw(first.beside(database).await?));
+    }
+    callers.push(Caller::Raw(first));
+    Ok(callers)
+}
+
+/// What was seen of a load.
+#[derive(Default)]
+struct Seen {
+    /// From when a request was due to its answer, in milliseconds.
+    latencies: Vec<f64>,
+    errors: usize,
+    first_error: Option<String>,
+    took: Duration,
+}
+
+impl Seen {
+    fn add(&mut self, other: Self) {
+        self.latencies.extend(other.latencies);
+        self.errors += other.errors;
+        self.first_error = self.first_error.take().or(other.first_error);
+        self.took += other.took;
+    }
+
+    fn rate(&self) -> f64 {
+        each(self.latencies.len()) / self.took.as_secs_f64()
+    }
+}
+
+/// Lets requests come at the rate; whoever is free takes the next one. One that finds nobody free waits, and that counts.
+async fn offer(callers: Vec<Caller>, lasting: Duration) -> Outcome<(Vec<Caller>, Seen)> {
+    let total = RATE * u32::try_from(lasting.as_secs())?;
+    let next = Arc::new(AtomicU32::new(0));
+    let begun = Instant::now() + Duration::from_millis(100);
+    let tasks: Vec<_> = callers
+        .into_iter()
+        .map(|mut caller| {
+            let next = Arc::clone(&next);
+            tokio::spawn(async move {
+                let mut seen = Seen::default();
+                loop {
+                    let ticket = next.fetch_add(1, Ordering::Relaxed);
+                    if ticket >= total {
+                        return (caller, seen);
+                    }
+                    let due = begun + Duration::from_secs(1) / RATE * ticket;
+                    sleep_until(due).await;
+                    if let Err(error) = caller.enqueue().await {
+                        seen.errors += 1;
+                        seen.first_error.get_or_insert(error);
+                    }
+                    seen.latencies.push(due.elapsed().as_secs_f64() * 1000.0);
+                }
+            })
+        })
+        .collect();
+    let (mut callers, mut all) = (Vec::new(), Seen::default());
+    for task in tasks {
+        let (caller, seen) = task.await?;
+        callers.push(caller);
+        all.add(seen);
+    }
+    all.took = begun.elapsed();
+    Ok((callers, all))
+}
+
+async fn stored(database: &Database) -> Outcome<i64> {
+    let count = "SELECT count(*) FROM punctual_internal.jobs";
+    Ok(database.connect().await.query_one(count, &[]).await?.get(0))
+}
+
+/// The value below which so many of a hundred lie.
+pub fn percentile(values: &[f64], percent: usize) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted.get((sorted.len() * percent / 100).min(sorted.len().saturating_sub(1))).copied().unwrap_or(f64::NAN)
+}
+
+fn print(reference: &Seen, measured: &Seen, secs: u64) {
+    println!("{RATE} enqueue requests a second for {secs} s from another process, {CALLERS} connections kept open;");
+    println!(
+        "reference: the same rows by SQL over {CONNECTIONS} connections at the same rate, half before, half after\n"
+    );
+    println!("| milliseconds from when it was due | raw SQL | HTTP | ratio |");
+    println!("| --- | ---: | ---: | ---: |");
+    let row = |what: &str, raw: f64, ours: f64| println!("| {what} | {raw:.2} | {ours:.2} | {:.2} |", ours / raw);
+    row("p50", median(&reference.latencies), median(&measured.latencies));
+    row("p99", percentile(&reference.latencies, 99), percentile(&measured.latencies, 99));
+    row("max", percentile(&reference.latencies, 100), percentile(&measured.latencies, 100));
+    row("achieved, per second", reference.rate(), measured.rate());
+    println!("\nerrors: {} of {} (goal: none)\n", measured.errors, measured.latencies.len());
+}
