@@ -239,8 +239,16 @@ impl Drive {
         Ok((jobs, not_run))
     }
 
+    /// Takes over the plans of several schedules.
+    pub(crate) async fn adopt_plans(&mut self, behind: &[usize]) -> Agreement {
+        for index in behind {
+            self.adopt_plan(*index).await?;
+        }
+        Ok(())
+    }
+
     /// Takes over the plan that the store made after it had found what was fired without it.
-    pub(crate) async fn adopt_plan(&mut self, index: usize) -> Agreement {
+    async fn adopt_plan(&mut self, index: usize) -> Agreement {
         let found = self.world.store().schedule(&ScheduleKey::Id(self.schedules[index])).await;
         let Some(found) = found.map_err(|error| error.to_string())? else { return Ok(()) };
         let micros = |at: Option<jiff::Timestamp>| at.map(|at| at.as_microsecond());
