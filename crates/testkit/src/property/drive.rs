@@ -316,14 +316,13 @@ impl Drive {
         let (mut expected, mut not_run, mut behind, mut brought_up) = (Vec::new(), 0, Vec::new(), 0);
         for index in due {
             let (jobs, others) = if self.model.schedules[index].behind {
-                let (jobs, others) = self.adopt_rows(index).await?;
-                // Whatever was due had been fired without the plan: all that is left to do is a new one.
-                brought_up += usize::from(jobs.is_empty() && others == 0);
                 behind.push(index);
-                (jobs, others)
+                self.adopt_rows(index).await?
             } else {
                 self.model.fire(index, &self.schedules[index].to_string())
             };
+            // Whatever was due had been fired without the plan: all that is left to do is a new one.
+            brought_up += usize::from(jobs.is_empty() && others == 0);
             not_run += others;
             expected.extend(jobs.into_iter().map(|job| (index, self.model.jobs[job].slot.map(at))));
         }
@@ -331,10 +330,7 @@ impl Drive {
         agree("the slots that did not", fired.slots_not_run, not_run)?;
         agree("plans made anew", fired.replanned, brought_up)?;
         self.jobs.extend(fired.jobs);
-        for index in behind {
-            self.adopt_plan(index).await?;
-        }
-        Ok(())
+        self.adopt_plans(&behind).await
     }
 
     async fn reconcile(&mut self) -> Agreement {

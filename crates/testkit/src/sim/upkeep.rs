@@ -24,7 +24,9 @@ impl Drive {
             for job in &gone {
                 self.may_be_forgotten(*job, retention, &gone, &kept)?;
             }
-            gone.into_iter().for_each(|job| self.model.jobs[job].forgotten = true);
+            for job in gone {
+                self.model.jobs[job].forgotten = true;
+            }
         }
         if pruned.slots > 0 {
             let mut slots = 0;
@@ -133,8 +135,8 @@ impl Drive {
         agree("how much was ever told", total, self.model.notices.len())?;
         let mut found = found.iter().map(|notice| self.news_of(notice)).collect::<Result<Vec<_>, _>>()?;
         found.sort_unstable();
-        if let Some(twice) = found.windows(2).find(|pair| pair[0] == pair[1]) {
-            return Err(format!("told twice: {:?}", twice[0]));
+        if let Some((twice, _)) = found.iter().zip(found.iter().skip(1)).find(|(one, next)| one == next) {
+            return Err(format!("told twice: {twice:?}"));
         }
         let known: BTreeSet<(i64, News)> = self.model.notices.iter().map(|it| (it.at, it.news)).collect();
         if let Some(invented) = found.iter().find(|notice| !known.contains(notice)) {
@@ -239,11 +241,19 @@ impl Drive {
         Ok((jobs, not_run))
     }
 
+    /// Takes over the plans of several schedules.
+    pub(crate) async fn adopt_plans(&mut self, behind: &[usize]) -> Agreement {
+        for index in behind {
+            self.adopt_plan(*index).await?;
+        }
+        Ok(())
+    }
+
     /// Takes over the plan that the store made after it had found what was fired without it.
-    pub(crate) async fn adopt_plan(&mut self, index: usize) -> Agreement {
+    async fn adopt_plan(&mut self, index: usize) -> Agreement {
         let found = self.world.store().schedule(&ScheduleKey::Id(self.schedules[index])).await;
         let Some(found) = found.map_err(|error| error.to_string())? else { return Ok(()) };
-        let micros = |at: Option<jiff::Timestamp>| at.map(|at| at.as_microsecond());
+        let micros = |at: Option<jiff::Timestamp>| at.map(jiff::Timestamp::as_microsecond);
         let last_job = found.state.last_job_id.and_then(|id| self.number_of(id));
         let schedule = &mut self.model.schedules[index];
         let last = schedule.ledger.values().map(|row| row.through).max();
