@@ -95,16 +95,12 @@ impl Tx<'_> {
         &mut self, schedule: Option<ScheduleId>, before: Option<BackfillId>, limit: usize,
     ) -> Work<Vec<Backfill>> {
         let (before, limit) = (before.map_or(Uuid::max(), |id| id.0), crate::params::limit(limit));
-        match schedule {
-            Some(schedule) => {
-                let find = format!("{COLUMNS} WHERE schedule_id = $1 AND id < $2 ORDER BY id DESC LIMIT $3");
-                self.all(&find, params![schedule.0, before, limit], backfill).await
-            }
-            None => {
-                let find = format!("{COLUMNS} WHERE id < $1 ORDER BY id DESC LIMIT $2");
-                self.all(&find, params![before, limit], backfill).await
-            }
-        }
+        let Some(schedule) = schedule else {
+            let find = format!("{COLUMNS} WHERE id < $1 ORDER BY id DESC LIMIT $2");
+            return self.all(&find, params![before, limit], backfill).await;
+        };
+        let find = format!("{COLUMNS} WHERE schedule_id = $1 AND id < $2 ORDER BY id DESC LIMIT $3");
+        self.all(&find, params![schedule.0, before, limit], backfill).await
     }
 
     async fn backfilled(&mut self, schedule: ScheduleId, slot_at: Timestamp) -> Work<Vec<JobId>> {

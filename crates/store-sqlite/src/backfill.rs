@@ -44,15 +44,13 @@ impl Backfills for SqliteStore {
     ) -> StoreResult<Vec<Backfill>> {
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let before = before.map_or([0xff; 16], |id| *id.as_bytes());
-        self.read(move |connection| match schedule {
-            Some(schedule) => {
-                let find = format!("{COLUMNS} WHERE schedule_id = ?1 AND id < ?2 ORDER BY id DESC LIMIT ?3");
-                rows::collect(connection, &find, params![schedule.as_bytes(), before, limit], backfill)
-            }
-            None => {
+        self.read(move |connection| {
+            let Some(schedule) = schedule else {
                 let find = format!("{COLUMNS} WHERE id < ?1 ORDER BY id DESC LIMIT ?2");
-                rows::collect(connection, &find, params![before, limit], backfill)
-            }
+                return rows::collect(connection, &find, params![before, limit], backfill);
+            };
+            let find = format!("{COLUMNS} WHERE schedule_id = ?1 AND id < ?2 ORDER BY id DESC LIMIT ?3");
+            rows::collect(connection, &find, params![schedule.as_bytes(), before, limit], backfill)
         })
         .await
     }
@@ -76,7 +74,7 @@ impl Backfills for SqliteStore {
     }
 
     async fn advance_backfills(&self) -> StoreResult<Advanced> {
-        let done = self.write(|tx| tx.advance_backfills()).await?;
+        let done = self.write(move |tx| tx.advance_backfills(STEP_MAX)).await?;
         if !done.jobs.is_empty() {
             self.ring();
         }
@@ -186,7 +184,7 @@ impl Tx<'_> {
         Ok(())
     }
 
-    fn advance_backfills(&mut self) -> StoreResult<Advanced> {
+    fn advance_backfills(&mut self, step_max: usize) -> StoreResult<Advanced> {
         let find = "SELECT id, again_at FROM punctual_backfills WHERE ended_at IS NULL ORDER BY again_at, id LIMIT 1";
         let next = self.one(find, [], |row| {
             let mut c = Columns::of(row);
@@ -198,7 +196,7 @@ impl Tx<'_> {
         }
         let at_once = Advanced { again_in: Some(SignedDuration::ZERO), ..Advanced::default() };
         let backfill = self.one_backfill(id)?;
-        let Some((schedule, step)) = self.step_of(&backfill)? else {
+        let Some((schedule, step)) = self.step_of(&backfill, step_max)? else {
             self.end_backfill(id, true)?;
             return Ok(Advanced { ended: 1, ..at_once });
         };
@@ -231,13 +229,13 @@ impl Tx<'_> {
     }
 
     /// The schedule of a backfill and its next slots; nothing when the schedule is gone or not understood any more.
-    fn step_of(&self, backfill: &Backfill) -> StoreResult<Option<(Schedule, Step)>> {
+    fn step_of(&self, backfill: &Backfill, step_max: usize) -> StoreResult<Option<(Schedule, Step)>> {
         let schedule = match self.schedule(backfill.asked.schedule_id) {
             Ok(schedule) => schedule,
             Err(StoreError::NotFound { .. }) => return Ok(None),
             Err(error) => return Err(error),
         };
-        let step = schedule.backfill_step(&backfill.asked, backfill.next_at, self.now, STEP_MAX).ok();
+        let step = schedule.backfill_step(&backfill.asked, backfill.next_at, self.now, step_max).ok();
         Ok(step.map(|step| (schedule, step)))
     }
 
