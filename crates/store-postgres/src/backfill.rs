@@ -158,7 +158,8 @@ impl Tx<'_> {
     async fn create_backfill(&mut self, asked: &NewBackfill) -> Work<Backfill> {
         self.check_backfill(asked).await?;
         let id = BackfillId::at(self.now, self.id_bits());
-        let insert = "INSERT INTO punctual_internal.backfills (id, created_at, schedule_id, from_at, until_at, priority,
+        let insert =
+            "INSERT INTO punctual_internal.backfills (id, created_at, schedule_id, from_at, until_at, priority,
                         per_minute, asked_by, next_at, again_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $4, $2)";
         let params = params![
             id.0,

@@ -5,8 +5,8 @@
 //! that is possible. The same conformance suite runs on this store and on SQLite's.
 
 mod access;
-mod backfill;
 mod address;
+mod backfill;
 mod checks;
 mod claim;
 mod error;

@@ -125,7 +125,8 @@ pub(crate) async fn create(ask: Ask, Named(key): Named, sent: Sent<NewBackfillBo
         return Ok(Json(told).into_response());
     }
     check_consent(consent, preview.gaps)?;
-    let begin = |store: std::sync::Arc<dyn punctual_core::store::Store>| async move { store.create_backfill(asked).await };
+    let begin =
+        |store: std::sync::Arc<dyn punctual_core::store::Store>| async move { store.create_backfill(asked).await };
     let made: Made = ask.create(sent.fingerprint, Action::new("schedule.backfill"), tell, begin).await?;
     Ok(made.found_under("/api/v1/backfills").into_response())
 }

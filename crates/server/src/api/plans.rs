@@ -159,8 +159,7 @@ pub(crate) async fn why(
     let just_behind = at.saturating_add(SignedDuration::from_micros(1)).map_err(|_| {
         Problem::new(StatusCode::BAD_REQUEST, "bad_query", "at is out of range").remedy("choose another time").at("at")
     })?;
-    let backfilled: Vec<Uuid> =
-        state.store.backfilled(schedule.id, at).await?.into_iter().map(|id| id.0).collect();
+    let backfilled: Vec<Uuid> = state.store.backfilled(schedule.id, at).await?.into_iter().map(|id| id.0).collect();
     let later = match backfilled.len() {
         0 => "",
         1 => " A backfill made a job for it later.",
