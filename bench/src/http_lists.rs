@@ -11,6 +11,9 @@ use std::time::Instant;
 /// How often each is asked for.
 const TIMES: usize = 100;
 
+/// How many pages are passed to get far down.
+const DOWN: usize = 10;
+
 /// Fills the tables that lists are read from. One job a second until now, so that cursors lead far down; a hundred
 /// schedules share them, one in a hundred failed.
 const FILL: [(&str, &str); 5] = [
@@ -89,7 +92,7 @@ pub async fn measure(database: &Database, server: &Server, rows: i64) -> Outcome
         line(path, &times(&mut connection, path).await?, nothing);
         if is_deep {
             let deep = far_down(&mut connection, path).await?;
-            line(&format!("{path}, the 20th page of 500"), &times(&mut connection, &deep).await?, nothing);
+            line(&format!("{path}, after {DOWN} pages of 500"), &times(&mut connection, &deep).await?, nothing);
         }
     }
     Ok(())
@@ -122,12 +125,12 @@ async fn get(connection: &mut Connection, path: &str) -> Outcome<Value> {
 async fn far_down(connection: &mut Connection, path: &str) -> Outcome<String> {
     let and = if path.contains('?') { '&' } else { '?' };
     let mut cursor = None;
-    for _ in 0..20 {
+    for _ in 0..DOWN {
         let from = cursor.map(|cursor: String| format!("&cursor={cursor}")).unwrap_or_default();
         let page = get(connection, &format!("{path}{and}limit=500{from}")).await?;
         cursor = page["next_cursor"].as_str().map(str::to_owned);
         if cursor.is_none() {
-            return Err(format!("{path} is too short to go far down").into());
+            return Err(format!("{path} is too short to go far down; ask for more rows").into());
         }
     }
     Ok(format!("{path}{and}cursor={}", cursor.unwrap_or_default()))

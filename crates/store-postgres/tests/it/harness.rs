@@ -101,7 +101,7 @@ impl Own {
 /// What makes a connection plan as the store's own do.
 pub fn own_settings() -> String {
     let settings = punctual_store_postgres::sql::SETTINGS.split("-c ").filter(|setting| !setting.is_empty());
-    settings.map(|setting| format!("SET {setting};")).collect()
+    settings.map(|setting| format!("SET {setting}")).collect::<Vec<_>>().join(";")
 }
 
 /// A node that can run what tests make.
