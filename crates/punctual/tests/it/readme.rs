@@ -84,7 +84,6 @@ on_both_stores! {
                 String::from_utf8(output.stdout).unwrap()
             };
             // The port, the store and what else differs from machine to machine.
-            let said = said.replace(|c: char| c == '\t', " ");
             let lines: Vec<&str> = said.lines().collect();
             let printed: Vec<String> = printed
                 .iter()

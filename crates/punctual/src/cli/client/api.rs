@@ -64,15 +64,14 @@ impl ConnectArgs {
         if let Some(server) = &self.server {
             return Api::remote(server, self.token.clone(), false);
         }
-        let database = match &self.database {
-            Some(database) => database.clone(),
-            None => {
-                let folder = DataFolder::open(self.data.as_deref())?;
-                if let Some(Running { url, token }) = folder.running() {
-                    return Api::remote(&url, self.token.clone().or(token), true);
-                }
-                folder.database_url()
+        let database = if let Some(database) = &self.database {
+            database.clone()
+        } else {
+            let folder = DataFolder::open(self.data.as_deref())?;
+            if let Some(Running { url, token }) = folder.running() {
+                return Api::remote(&url, self.token.clone().or(token), true);
             }
+            folder.database_url()
         };
         let store = punctual::open(&database).await?;
         let router = in_process(AppState::new(Arc::clone(&store), Settings::default()));
@@ -269,15 +268,9 @@ impl Ask<'_> {
 
 /// A piece of a path or of a query, safe whatever it holds.
 pub(crate) fn escaped(text: &str) -> String {
-    let mut safe = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-_~".contains(&byte) {
-            safe.push(char::from(byte));
-        } else {
-            safe.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    safe
+    let is_safe = |byte: u8| byte.is_ascii_alphanumeric() || b"-_~".contains(&byte);
+    let piece = |byte: u8| if is_safe(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
+    text.bytes().map(piece).collect()
 }
 
 /// The parameters that were given, behind a path.

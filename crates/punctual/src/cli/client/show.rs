@@ -167,7 +167,8 @@ pub(crate) fn one(out: &mut Output, show: ShowArgs, answer: &Answer) -> Result<(
     let width = lines.iter().map(|(key, _)| key.chars().count()).max().unwrap_or(0);
     for (key, value) in lines {
         let text = exact(value.get());
-        let text = if key.ends_with("_at") || key.ends_with(".at") { time_text(&text, show.time) } else { text };
+        let is_time = key.ends_with("_at") || key.rsplit('.').next() == Some("at");
+        let text = if is_time { time_text(&text, show.time) } else { text };
         let mut lines = text.lines();
         writeln!(out, "{:width$}  {}", visible(&key), lines.next().unwrap_or_default())?;
         lines.try_for_each(|line| writeln!(out, "{:width$}  {line}", ""))?;
@@ -178,9 +179,9 @@ pub(crate) fn one(out: &mut Output, show: ShowArgs, answer: &Answer) -> Result<(
 /// One line for people, the whole answer for programs.
 pub(crate) fn said(out: &mut Output, show: ShowArgs, answer: &Answer, words: &str) -> Result<(), Stop> {
     if show.is_for_people() {
-        writeln!(out, "{}", visible(words))?
+        writeln!(out, "{}", visible(words))?;
     } else {
-        json(out, answer)?
+        json(out, answer)?;
     }
     Ok(())
 }
