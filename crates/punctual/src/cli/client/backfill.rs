@@ -121,6 +121,13 @@ impl BeginArgs {
             return Ok(show::json(out, preview)?);
         }
         let told = preview.value();
+        if told["gaps"] == json!(0) {
+            return Ok(writeln!(
+                out,
+                "none of the {} slots is without success; there is nothing to run",
+                told["slots"]
+            )?);
+        }
         let first = told["first"].as_array().cloned().unwrap_or_default();
         writeln!(out, "{} of {} slots have no success, and would run:", told["gaps"], told["slots"])?;
         for slot in &first {

@@ -271,7 +271,11 @@ fn line(event: &Event, zone: &TimeZone, paint: Paint) -> String {
 
 /// The first line of a text, short, and without anything that could move the cursor.
 fn one_line(text: &str) -> String {
-    text.lines().next().unwrap_or_default().chars().filter(|c| !c.is_control()).take(70).collect()
+    let line: Vec<char> = text.lines().next().unwrap_or_default().chars().filter(|c| !c.is_control()).collect();
+    match line.get(..90) {
+        Some(begin) => format!("{}…", begin.iter().collect::<String>().trim_end_matches([' ', ':', ','])),
+        None => line.into_iter().collect(),
+    }
 }
 
 /// A list that is redrawn where it stands.
