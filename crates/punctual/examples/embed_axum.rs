@@ -12,6 +12,7 @@ use axum::routing::{get, post};
 use axum::{Json, Router};
 use punctual::{Context, JobId, Punctual, TaskError};
 use std::collections::BTreeMap;
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 type Answer = Result<Json<BTreeMap<&'static str, String>>, (StatusCode, String)>;
@@ -32,6 +33,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .route("/jobs/{id}", get(job))
         .with_state(punctual.clone());
     let listener = tokio::net::TcpListener::bind(&listen).await?;
+    // Heard from here on, so that not even a signal right behind the next line is missed.
+    let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
     println!("listening on http://{}", listener.local_addr()?);
 
     // One wish to stop ends both: the server takes no more requests, and the node lets its jobs finish.
@@ -40,7 +43,10 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let server = axum::serve(listener, routes).with_graceful_shutdown(stopped(stopping.clone()));
     let server = tokio::spawn(server.into_future());
     let node = tokio::spawn(async move { punctual.run_until(stopped(stopping)).await });
-    signal().await?;
+    tokio::select! {
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
+    }
     stop.send_replace(());
     server.await??;
     node.await??;
@@ -65,13 +71,4 @@ async fn job(State(punctual): State<Punctual>, Path(id): Path<JobId>) -> Answer 
 #[expect(clippy::needless_pass_by_value, reason = "it is handed to map_err")]
 fn internal(error: punctual::Error) -> (StatusCode, String) {
     (StatusCode::INTERNAL_SERVER_ERROR, error.to_string())
-}
-
-/// Ctrl-C or SIGTERM.
-async fn signal() -> std::io::Result<()> {
-    let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
-    tokio::select! {
-        heard = tokio::signal::ctrl_c() => heard,
-        _ = terminate.recv() => Ok(()),
-    }
 }

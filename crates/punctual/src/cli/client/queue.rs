@@ -13,7 +13,7 @@ use crate::cli::{Output, Stop};
 pub(crate) enum QueueCommand {
     /// List queues
     #[command(visible_alias = "list")]
-    Ls(LsArgs),
+    Ls(ListArgs),
     /// Show one queue
     Show(OneArgs),
     /// List the jobs that wait in a queue, in their order
@@ -26,12 +26,6 @@ pub(crate) enum QueueCommand {
     Reserve(ReserveArgs),
     /// Give a hold back
     Release(ReleaseArgs),
-}
-
-#[derive(Args)]
-pub(crate) struct LsArgs {
-    #[command(flatten)]
-    list: ListArgs,
 }
 
 #[derive(Args)]
@@ -89,7 +83,7 @@ const QUEUED: &[Column] = &[
 impl QueueCommand {
     pub(crate) async fn run(self, api: &Api, out: &mut Output) -> Result<(), Stop> {
         match self {
-            Self::Ls(LsArgs { list }) => {
+            Self::Ls(list) => {
                 let empty = "no queues yet; the first job of a queue makes it";
                 show::list(out, list, QUEUES, empty, async || api.list("/queues", list.limit).await).await
             }

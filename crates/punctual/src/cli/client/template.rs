@@ -15,7 +15,7 @@ pub(crate) enum TemplateCommand {
     Add(Box<AddArgs>),
     /// List templates
     #[command(visible_alias = "list")]
-    Ls(LsArgs),
+    Ls(ListArgs),
     /// Show one template
     Show(OneArgs),
 }
@@ -30,12 +30,6 @@ pub(crate) struct AddArgs {
     target: TargetArgs,
     #[command(flatten)]
     show: ShowArgs,
-}
-
-#[derive(Args)]
-pub(crate) struct LsArgs {
-    #[command(flatten)]
-    list: ListArgs,
 }
 
 #[derive(Args)]
@@ -66,7 +60,7 @@ impl TemplateCommand {
                 let words = format!("{0}: created; use it with `punctual job add --template {0}`", args.name);
                 show::said(out, args.show, &answer, &words)
             }
-            Self::Ls(LsArgs { list }) => {
+            Self::Ls(list) => {
                 let empty = "no templates; make one with `punctual template add NAME -- CMD`";
                 show::list(out, list, TEMPLATES, empty, async || api.list("/templates", list.limit).await).await
             }

@@ -17,7 +17,7 @@ pub(crate) enum TokenCommand {
     Add(AddArgs),
     /// List tokens, latest made first
     #[command(visible_alias = "list")]
-    Ls(LsArgs),
+    Ls(ListArgs),
     /// Make a token invalid, and end the sessions that were opened with it
     #[command(visible_alias = "rm")]
     Revoke(RevokeArgs),
@@ -38,12 +38,6 @@ pub(crate) struct AddArgs {
     expires_at: Option<String>,
     #[command(flatten)]
     show: ShowArgs,
-}
-
-#[derive(Args)]
-pub(crate) struct LsArgs {
-    #[command(flatten)]
-    list: ListArgs,
 }
 
 #[derive(Args)]
@@ -83,7 +77,7 @@ impl TokenCommand {
                 }
                 Ok(())
             }
-            Self::Ls(LsArgs { list }) => {
+            Self::Ls(list) => {
                 show::list(out, list, TOKENS, "no tokens", async || api.list("/tokens", list.limit).await).await
             }
             Self::Revoke(args) => {
