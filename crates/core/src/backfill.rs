@@ -16,6 +16,9 @@ use std::collections::BTreeSet;
 /// The most slots of one backfill: what somebody can have looked at before he agreed.
 pub const SLOTS_MAX: u64 = 100_000;
 
+/// How many of the slots that would run are told.
+const FIRST: usize = 20;
+
 /// The most slots that are looked at in one transaction.
 pub const STEP_MAX: usize = 200;
 
@@ -96,6 +99,25 @@ pub struct BackfillPreview {
     pub gaps: u64,
     /// The first of those that would run.
     pub first: Vec<Timestamp>,
+}
+
+impl BackfillPreview {
+    /// A preview of so many slots, unless they are more than one backfill may have.
+    pub fn of(slots: u64) -> Result<Self, Invalid> {
+        if slots <= SLOTS_MAX {
+            return Ok(Self { slots, ..Self::default() });
+        }
+        let told = format!("the range has {slots} slots, and {SLOTS_MAX} are the most");
+        Err(Invalid::new("until", told).remedy("choose a shorter range"))
+    }
+
+    /// Counts what would run of a step.
+    pub fn count(&mut self, step: &Step, filled: &BTreeSet<Timestamp>) {
+        let gaps: Vec<Timestamp> = step.slots.iter().copied().filter(|slot| !filled.contains(slot)).collect();
+        self.gaps += gaps.len() as u64;
+        let room = FIRST.saturating_sub(self.first.len());
+        self.first.extend(gaps.into_iter().take(room));
+    }
 }
 
 /// What one step made.

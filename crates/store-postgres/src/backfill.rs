@@ -11,17 +11,13 @@ use crate::tx::{Tx, in_transaction};
 use crate::wake::Wake;
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
-use punctual_core::backfill::{Advanced, Backfill, BackfillPreview, Backfills, NewBackfill, SLOTS_MAX, STEP_MAX, Step};
+use punctual_core::backfill::{Advanced, Backfill, BackfillPreview, Backfills, NewBackfill, STEP_MAX, Step};
 use punctual_core::id::{BackfillId, JobId, ScheduleId};
-use punctual_core::invalid::Invalid;
 use punctual_core::schedule::Schedule;
 use punctual_core::store::{StoreError, StoreResult};
 use std::collections::BTreeSet;
 use tokio_postgres::Row;
 use uuid::Uuid;
-
-/// How many of the slots that would run are told.
-const FIRST: usize = 20;
 
 const COLUMNS: &str = "SELECT id, created_at, schedule_id, from_at, until_at, priority, per_minute, asked_by, next_at,
     made, passed, ended_at, cancelled FROM punctual_internal.backfills";
@@ -37,13 +33,19 @@ impl Backfills for PostgresStore {
     }
 
     async fn backfill(&self, id: BackfillId) -> StoreResult<Option<Backfill>> {
-        in_transaction!(&self.shared, |tx| tx.find_backfill(id))
+        Ok(self.shared.read(&format!("{COLUMNS} WHERE id = $1"), params![id.0], backfill).await?.pop())
     }
 
     async fn backfills(
         &self, schedule: Option<ScheduleId>, before: Option<BackfillId>, limit: usize,
     ) -> StoreResult<Vec<Backfill>> {
-        in_transaction!(&self.shared, |tx| tx.list_backfills(schedule, before, limit))
+        let (before, limit) = (before.map_or(Uuid::max(), |id| id.0), crate::params::limit(limit));
+        let Some(schedule) = schedule else {
+            let find = format!("{COLUMNS} WHERE id < $1 ORDER BY id DESC LIMIT $2");
+            return Ok(self.shared.read(&find, params![before, limit], backfill).await?);
+        };
+        let find = format!("{COLUMNS} WHERE schedule_id = $1 AND id < $2 ORDER BY id DESC LIMIT $3");
+        Ok(self.shared.read(&find, params![schedule.0, before, limit], backfill).await?)
     }
 
     async fn cancel_backfill(&self, id: BackfillId) -> StoreResult<Backfill> {
@@ -51,7 +53,9 @@ impl Backfills for PostgresStore {
     }
 
     async fn backfilled(&self, schedule: ScheduleId, slot_at: Timestamp) -> StoreResult<Vec<JobId>> {
-        in_transaction!(&self.shared, |tx| tx.backfilled(schedule, slot_at))
+        let find = "SELECT job_id FROM punctual_internal.backfill_slots WHERE schedule_id = $1 AND slot_at = $2
+                    ORDER BY job_id";
+        Ok(self.shared.read(find, params![schedule.0, time(slot_at)], |row| Columns::of(row).id()).await?)
     }
 
     async fn advance_backfills(&self) -> StoreResult<Advanced> {
@@ -91,52 +95,22 @@ impl Tx<'_> {
         self.one(&format!("{COLUMNS} WHERE id = $1"), params![id.0], backfill).await
     }
 
-    async fn list_backfills(
-        &mut self, schedule: Option<ScheduleId>, before: Option<BackfillId>, limit: usize,
-    ) -> Work<Vec<Backfill>> {
-        let (before, limit) = (before.map_or(Uuid::max(), |id| id.0), crate::params::limit(limit));
-        let Some(schedule) = schedule else {
-            let find = format!("{COLUMNS} WHERE id < $1 ORDER BY id DESC LIMIT $2");
-            return self.all(&find, params![before, limit], backfill).await;
-        };
-        let find = format!("{COLUMNS} WHERE schedule_id = $1 AND id < $2 ORDER BY id DESC LIMIT $3");
-        self.all(&find, params![schedule.0, before, limit], backfill).await
-    }
-
-    async fn backfilled(&mut self, schedule: ScheduleId, slot_at: Timestamp) -> Work<Vec<JobId>> {
-        let find = "SELECT job_id FROM punctual_internal.backfill_slots WHERE schedule_id = $1 AND slot_at = $2
-                    ORDER BY job_id";
-        self.all(find, params![schedule.0, time(slot_at)], |row| Columns::of(row).id()).await
-    }
-
-    async fn check_backfill(&self, asked: &NewBackfill) -> Work<(Schedule, u64)> {
+    async fn check_backfill(&self, asked: &NewBackfill) -> Work<(Schedule, BackfillPreview)> {
         asked.validate(self.now).map_err(StoreError::from)?;
         let schedule = self.schedule(asked.schedule_id).await?;
         let mark = "SELECT before FROM punctual_internal.retention WHERE ledger = 'slots'";
         let forgotten = self.one(mark, params![], |row| Columns::of(row).time()).await?;
         asked.check_kept(forgotten.unwrap_or(Timestamp::UNIX_EPOCH)).map_err(StoreError::from)?;
         let count = schedule.backfill_count(asked, self.now).map_err(StoreError::from)?;
-        if count > SLOTS_MAX {
-            let told = format!("the range has {count} slots, and {SLOTS_MAX} are the most");
-            let refused = Invalid::new("until", told).remedy("choose a shorter range");
-            return Err(StoreError::from(refused).into());
-        }
-        Ok((schedule, count))
+        Ok((schedule, BackfillPreview::of(count).map_err(StoreError::from)?))
     }
 
     async fn preview_backfill(&mut self, asked: &NewBackfill) -> Work<BackfillPreview> {
-        let (schedule, slots) = self.check_backfill(asked).await?;
-        let mut preview = BackfillPreview { slots, ..BackfillPreview::default() };
+        let (schedule, mut preview) = self.check_backfill(asked).await?;
         let mut from = asked.from;
         loop {
             let step = schedule.backfill_step(asked, from, self.now, STEP_MAX).map_err(StoreError::from)?;
-            let filled = self.filled(asked.schedule_id, &step).await?;
-            for slot in step.slots.iter().filter(|slot| !filled.contains(slot)) {
-                preview.gaps += 1;
-                if preview.first.len() < FIRST {
-                    preview.first.push(*slot);
-                }
-            }
+            preview.count(&step, &self.filled(asked.schedule_id, &step).await?);
             if step.is_last {
                 return Ok(preview);
             }

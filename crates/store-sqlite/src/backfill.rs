@@ -6,16 +6,12 @@ use crate::sql;
 use crate::tx::{Tx, value};
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
-use punctual_core::backfill::{Advanced, Backfill, BackfillPreview, Backfills, NewBackfill, SLOTS_MAX, STEP_MAX, Step};
+use punctual_core::backfill::{Advanced, Backfill, BackfillPreview, Backfills, NewBackfill, STEP_MAX, Step};
 use punctual_core::id::{BackfillId, JobId, ScheduleId};
-use punctual_core::invalid::Invalid;
 use punctual_core::schedule::Schedule;
 use punctual_core::store::{StoreError, StoreResult};
 use rusqlite::{Connection, Row, params};
 use std::collections::BTreeSet;
-
-/// How many of the slots that would run are told.
-const FIRST: usize = 20;
 
 const COLUMNS: &str = "SELECT id, created_at, schedule_id, from_at, until_at, priority, per_minute, asked_by, next_at,
     made, passed, ended_at, cancelled FROM punctual_backfills";
@@ -110,33 +106,22 @@ fn schedule_of(connection: &Connection, id: ScheduleId) -> StoreResult<Schedule>
     found.ok_or_else(|| StoreError::NotFound { what: "schedule", key: id.to_string() })
 }
 
-fn check(connection: &Connection, asked: &NewBackfill, now: Timestamp) -> StoreResult<(Schedule, u64)> {
+fn check(connection: &Connection, asked: &NewBackfill, now: Timestamp) -> StoreResult<(Schedule, BackfillPreview)> {
     asked.validate(now)?;
     let schedule = schedule_of(connection, asked.schedule_id)?;
     let mark = "SELECT before FROM punctual_retention WHERE ledger = 'slots'";
     let forgotten: Option<i64> = rows::collect(connection, mark, [], value)?.pop();
     asked.check_kept(Timestamp::from_microsecond(forgotten.unwrap_or(0)).unwrap_or(Timestamp::MIN))?;
-    let count = schedule.backfill_count(asked, now)?;
-    if count > SLOTS_MAX {
-        let told = format!("the range has {count} slots, and {SLOTS_MAX} are the most");
-        return Err(Invalid::new("until", told).remedy("choose a shorter range").into());
-    }
-    Ok((schedule, count))
+    let preview = BackfillPreview::of(schedule.backfill_count(asked, now)?)?;
+    Ok((schedule, preview))
 }
 
 fn preview(connection: &Connection, asked: &NewBackfill, now: Timestamp) -> StoreResult<BackfillPreview> {
-    let (schedule, slots) = check(connection, asked, now)?;
-    let mut preview = BackfillPreview { slots, ..BackfillPreview::default() };
+    let (schedule, mut preview) = check(connection, asked, now)?;
     let mut from = asked.from;
     loop {
         let step = schedule.backfill_step(asked, from, now, STEP_MAX)?;
-        let filled = filled(connection, asked.schedule_id, &step)?;
-        for slot in step.slots.iter().filter(|slot| !filled.contains(slot)) {
-            preview.gaps += 1;
-            if preview.first.len() < FIRST {
-                preview.first.push(*slot);
-            }
-        }
+        preview.count(&step, &filled(connection, asked.schedule_id, &step)?);
         if step.is_last {
             return Ok(preview);
         }
