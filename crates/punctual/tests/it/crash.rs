@@ -222,7 +222,7 @@ async fn stop_and_go_on(world: &World, setup: &Setup) -> usize {
 /// Stops a worker while it has jobs in its hands and is not in the middle of a write. Says which jobs it holds.
 async fn stop_between_two_writes(world: &World, worker: &Worker) -> Vec<JobId> {
     loop {
-        worker.signal("-STOP");
+        worker.stop();
         let free = world.nobody_writes().await;
         let running = world.running().await;
         if free && !running.is_empty() {

@@ -162,11 +162,36 @@ impl Worker {
         self.child.try_wait().unwrap().is_some()
     }
 
-    /// Sends it a signal, such as `-STOP`.
-    pub fn signal(&self, signal: &str) {
-        let pid = self.pid().to_string();
-        assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
+    /// `kill -STOP`; every thread of it stands still afterwards.
+    pub fn stop(&self) {
+        stop_process(self.pid());
     }
+
+    /// Sends it a signal, such as `-TERM`.
+    pub fn signal(&self, signal: &str) {
+        signal_process(self.pid(), signal);
+    }
+}
+
+pub fn signal_process(pid: u32, signal: &str) {
+    assert!(Command::new("kill").args([signal, &pid.to_string()]).status().unwrap().success());
+}
+
+/// `kill -STOP`, and waits until every thread stands still: the signal is taken by one of them, and the others go on
+/// until that one has run.
+pub fn stop_process(pid: u32) {
+    signal_process(pid, "-STOP");
+    let threads = format!("/proc/{pid}/task");
+    while !std::fs::read_dir(&threads).unwrap().all(|thread| stands_still(&thread.unwrap().path())) {
+        std::thread::yield_now();
+    }
+}
+
+/// Whether a thread is stopped, or gone.
+fn stands_still(thread: &std::path::Path) -> bool {
+    let Ok(stat) = std::fs::read_to_string(thread.join("stat")) else { return true };
+    // Its name stands in parentheses and may hold anything; its state is the letter behind them.
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
 }
 
 impl Drop for Worker {

@@ -1,6 +1,6 @@
 //! Several processes on one SQLite file, one of which is stopped in the middle of a read.
 
-use crate::process::{Ear, Worker};
+use crate::process::{Ear, Worker, signal_process, stop_process};
 use crate::world::World;
 use punctual_core::job::NewJob;
 use punctual_core::json::Json;
@@ -33,8 +33,8 @@ impl Reader {
         Self(child)
     }
 
-    fn signal(&self, signal: &str) {
-        assert!(Command::new("kill").args([signal, &self.0.id().to_string()]).status().unwrap().success());
+    fn pid(&self) -> u32 {
+        self.0.id()
     }
 }
 
@@ -125,7 +125,7 @@ async fn c01_a_stopped_reader_locks_nobody_out_and_what_it_cost_is_given_back() 
 /// Stops the reader while it has a snapshot: not all of the log can be moved into the file then.
 async fn stop_inside_a_read(world: &World, reader: &Reader) {
     loop {
-        reader.signal("-STOP");
+        stop_process(reader.pid());
         write_megabytes(world, 1).await;
         let connection = rusqlite::Connection::open(world.file()).unwrap();
         let (logged, moved): (i64, i64) =
@@ -133,7 +133,7 @@ async fn stop_inside_a_read(world: &World, reader: &Reader) {
         if moved < logged {
             return;
         }
-        reader.signal("-CONT");
+        signal_process(reader.pid(), "-CONT");
     }
 }
 

@@ -96,11 +96,11 @@ on_both_stores! {
         let time = unlike_any_other();
         let id = enqueue(world, sleepers(&time)).await;
         until_said(world, id, "ready").await;
-        worker.signal("-STOP");
+        worker.stop();
         // One that is stopped in the middle of a write holds up everybody on SQLite.
         while !world.nobody_writes().await {
             worker.signal("-CONT");
-            worker.signal("-STOP");
+            worker.stop();
         }
         until_gone(&time).await;
         let _next = Worker::start(world, &Ear::new());
