@@ -10,6 +10,7 @@ pub mod words {
     pub use punctual_core::grant::Grant;
     pub use punctual_core::id::{AuditId, GrantId, JobId, NodeId, ReservationId, TokenId};
     pub use punctual_core::job::JobView;
+    pub use punctual_core::limits::{Limit, LimitRow, LimitSubject, Limits};
     pub use punctual_core::readings::{Ended, JobFilter, NodeRow, Page, QueueRow, Readings, ScheduleFilter, Stats};
     pub use punctual_core::schedule::{Schedule, ScheduleDefinition};
     pub use punctual_core::store::{Reservation, Store, StoreError, StoreResult, Template};
@@ -34,6 +35,15 @@ macro_rules! with_verbs {
             async fn nodes(&self, alive: bool, before: Option<NodeId>, limit: usize) -> Vec<NodeRow>;
             async fn templates(&self, after: Option<&str>, limit: usize) -> Vec<Template>;
             async fn stats(&self, ended_since: Timestamp) -> Stats;
+        }
+    };
+    (Limits, $then:ident $others:tt) => {
+        $then! {
+            Limits $others
+            async fn set_limit(&self, limit: Limit) -> LimitRow;
+            async fn remove_limit(&self, subject: &LimitSubject) -> ();
+            async fn limit(&self, subject: &LimitSubject) -> Option<LimitRow>;
+            async fn limits(&self, after: Option<&LimitSubject>, limit: usize) -> Vec<LimitRow>;
         }
     };
     (Access, $then:ident $others:tt) => {
