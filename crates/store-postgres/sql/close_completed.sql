@@ -27,7 +27,8 @@ WITH held AS MATERIALIZED (
   WHERE NOT $10
 )
 SELECT count(*), (SELECT array_agg(job_id) FROM taken WHERE (SELECT count(*) FROM taken) < cardinality($2)), CASE
-  WHEN bool_or(limited)
+  -- A null would not keep the rest from being carried out.
+  WHEN coalesce(bool_or(limited), false)
     AND pg_sequence_last_value('punctual_internal.waits') > pg_sequence_last_value('punctual_internal.told')
     AND setval('punctual_internal.told', pg_sequence_last_value('punctual_internal.waits')) > 0
   THEN pg_notify('punctual_wake', '')
