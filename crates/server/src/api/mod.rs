@@ -5,6 +5,7 @@ mod cron;
 pub(crate) mod doctor;
 pub(crate) mod job_shapes;
 pub(crate) mod jobs;
+pub(crate) mod limits;
 pub(crate) mod plans;
 pub(crate) mod queues;
 pub(crate) mod schedule_shapes;
@@ -101,6 +102,8 @@ fn guarded() -> OpenApiRouter<AppState> {
         .routes(routes!(queues::jobs))
         .routes(routes!(queues::reserve))
         .routes(routes!(queues::release))
+        .routes(routes!(limits::list))
+        .routes(routes!(limits::get, limits::put, limits::remove))
         .routes(routes!(templates::create, templates::list))
         .routes(routes!(templates::get))
         .routes(routes!(tokens::create, tokens::list))

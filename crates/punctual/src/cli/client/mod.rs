@@ -4,6 +4,7 @@ mod api;
 mod backfill;
 mod doctor;
 mod job;
+mod limit;
 mod policy;
 mod queue;
 mod run;
@@ -52,6 +53,9 @@ pub(crate) enum ClientCommand {
     /// Look at queues, stop and start them, hold one for yourself
     #[command(visible_alias = "queues")]
     Queue(Over<Group<queue::QueueCommand>>),
+    /// Limit how many jobs run at once and how many start in a while
+    #[command(visible_alias = "limits")]
+    Limit(Over<Group<limit::LimitCommand>>),
     /// Make and look at templates: named jobs to begin with
     #[command(visible_alias = "templates")]
     Template(Over<Group<template::TemplateCommand>>),
@@ -83,6 +87,7 @@ impl ClientCommand {
             Self::Run(over) => over.command.run(&over.connect.connect().await?, out).await,
             Self::Job(over) => over.command.command.run(&over.connect.connect().await?, out).await,
             Self::Queue(over) => over.command.command.run(&over.connect.connect().await?, out).await,
+            Self::Limit(over) => over.command.command.run(&over.connect.connect().await?, out).await,
             Self::Template(over) => over.command.command.run(&over.connect.connect().await?, out).await,
             Self::Token(over) => over.command.command.run(&over.connect.connect().await?, out).await,
             Self::Status(over) => over.command.run(&over.connect.connect().await?, out).await,
