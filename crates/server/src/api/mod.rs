@@ -10,6 +10,7 @@ pub(crate) mod plans;
 pub(crate) mod queues;
 pub(crate) mod schedule_shapes;
 pub(crate) mod schedules;
+pub(crate) mod statistics;
 pub(crate) mod steering;
 pub(crate) mod system;
 pub(crate) mod templates;
@@ -81,6 +82,7 @@ fn guarded() -> OpenApiRouter<AppState> {
         .routes(routes!(plans::slots))
         .routes(routes!(plans::upcoming))
         .routes(routes!(plans::why))
+        .routes(routes!(statistics::of_schedule))
         .routes(routes!(backfills::create))
         .routes(routes!(backfills::list))
         .routes(routes!(backfills::get))

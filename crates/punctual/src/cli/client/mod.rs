@@ -10,6 +10,7 @@ mod queue;
 mod run;
 mod schedule;
 mod show;
+mod stats;
 mod system;
 mod target;
 mod template;
