@@ -24,6 +24,7 @@ mod moves;
 mod offers;
 mod outbox;
 mod params;
+mod policies;
 mod pool;
 mod prune;
 mod queue;
