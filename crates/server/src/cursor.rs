@@ -19,6 +19,7 @@ pub(crate) enum List {
     Tokens,
     Audit,
     Backfills,
+    Calendars,
     Lines,
 }
 
@@ -34,6 +35,7 @@ impl List {
             Self::Tokens => 'k',
             Self::Audit => 'a',
             Self::Backfills => 'b',
+            Self::Calendars => 'c',
             Self::Lines => 'o',
         }
     }
