@@ -14,6 +14,7 @@ mod fallback;
 mod herd;
 mod join;
 mod outage;
+mod policies;
 mod pooler;
 mod process;
 mod readme;

@@ -29,6 +29,7 @@ pub mod repair;
 pub mod runs;
 pub mod schedules;
 pub mod steering;
+pub mod zones;
 
 /// The one list: hands every case, by group, to another macro.
 #[macro_export]
@@ -203,6 +204,12 @@ macro_rules! for_each_conformance_case {
                 d10_what_a_cap_holds_back_for_long_is_late_and_not_lost,
                 d10_a_schedule_with_much_to_make_up_for_is_capped_too,
                 d10_delayed_jobs_and_pauses_do_not_wait_for_the_cap,
+            }
+            zones {
+                b05_every_slot_fires_on_time_through_a_change_of_clock,
+                e03_downtime_over_a_change_of_clock_is_decided_by_each_policy,
+                d11_a_closed_day_is_closed_from_its_first_to_its_last_local_minute,
+                d03_a_pause_over_a_change_of_clock_is_one_range,
             }
             checks {
                 c17_a_sound_store_has_no_findings,
