@@ -228,8 +228,7 @@ pub async fn d11_a_closed_day_is_closed_from_its_first_to_its_last_local_minute(
         let fires = hourly.fires(&zone(name), from, until);
         let skipped = fires.iter().map(|at| (*at, zone(name).to_datetime(*at).date() == closed));
         let expected: Vec<_> = skipped.map(|(at, skipped)| (at, if skipped { "skipped" } else { "fired" })).collect();
-        let decided: Vec<_> =
-            rows(world, &schedule).await.into_iter().map(|row| (row.0, row.3.as_str())).collect();
+        let decided: Vec<_> = rows(world, &schedule).await.into_iter().map(|row| (row.0, row.3.as_str())).collect();
         assert_eq!(decided, expected, "{name} from {begin}");
         let some_closed = decided.iter().any(|row| row.1 == "skipped");
         assert_eq!(some_closed, name != "Pacific/Apia", "the day that Apia left out closes nothing");
@@ -253,9 +252,10 @@ pub async fn d03_a_pause_over_a_change_of_clock_is_one_range(world: &mut World) 
             let passed: Vec<_> =
                 times.fires(&zone(name), from, until).into_iter().filter(|slot| *slot < goes_on).collect();
             let first = rows(world, schedule).await.into_iter().next();
-            let expected = passed.first().zip(passed.last()).map(|(first, last)| {
-                (*first, *last, passed.len() as u64, Decision::Skipped, Reason::Paused)
-            });
+            let expected = passed
+                .first()
+                .zip(passed.last())
+                .map(|(first, last)| (*first, *last, passed.len() as u64, Decision::Skipped, Reason::Paused));
             assert_eq!(first, expected, "`{}` in {name} from {begin}", times.expression);
             assert!(world.schedule(schedule.id).await.state.enabled, "all of them go on");
         }
