@@ -59,6 +59,7 @@ pub mod job;
 pub mod job_key;
 pub mod json;
 pub mod ledger;
+pub mod limits;
 pub mod name;
 pub mod offers;
 pub mod order;

@@ -222,6 +222,8 @@ pub struct QueueRow {
     pub oldest_queued_at: Option<Timestamp>,
     /// How many of its jobs run.
     pub running: Count,
+    /// How many of its jobs may run at once, where that is limited.
+    pub concurrency: Option<u32>,
     /// Who holds it for himself.
     pub reservation: Option<Reservation>,
 }

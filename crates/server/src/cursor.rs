@@ -20,6 +20,7 @@ pub(crate) enum List {
     Audit,
     Backfills,
     Calendars,
+    Limits,
     Lines,
 }
 
@@ -36,6 +37,7 @@ impl List {
             Self::Audit => 'a',
             Self::Backfills => 'b',
             Self::Calendars => 'c',
+            Self::Limits => 'i',
             Self::Lines => 'o',
         }
     }

@@ -100,6 +100,7 @@ async fn try_finish(shared: &Shared, lease: Lease, runs: &[FinishedRun], suspici
         return try_judge(shared, lease, runs, false).await;
     }
     shared.ended.send_replace(());
+    shared.ring_if_limited();
     let result = |closed| if closed { FinishResult::Closed { retry: None } } else { FinishResult::LostLease };
     Ok(closed.into_iter().map(result).collect())
 }
@@ -116,6 +117,7 @@ async fn try_close_many(shared: &Shared, lease: Lease, runs: &[FinishedRun]) -> 
     if !closed.contains(&false) {
         tx.pipeline_and_commit(Vec::new()).await?;
         shared.ended.send_replace(());
+        shared.ring_if_limited();
         return Ok(vec![FinishResult::Closed { retry: None }; runs.len()]);
     }
     let open = runs.iter().zip(&closed).filter(|(_, closed)| !**closed);
@@ -180,6 +182,8 @@ pub(crate) struct TakenRun {
     schedule_id: Option<ScheduleId>,
     cancel_code: Option<ErrorCode>,
     cancel_requested: bool,
+    /// Whether others may wait for its place.
+    limited: bool,
 }
 
 pub(crate) fn taken_run(row: &Row) -> Result<(JobId, TakenRun), Unreadable> {
@@ -191,6 +195,7 @@ pub(crate) fn taken_run(row: &Row) -> Result<(JobId, TakenRun), Unreadable> {
         schedule_id: c.optional_id()?,
         cancel_code: c.optional_word()?,
         cancel_requested: c.optional_time()?.is_some(),
+        limited: c.next()?,
     };
     Ok((id, taken))
 }
@@ -203,6 +208,8 @@ pub(crate) struct Ends<'a> {
     tallies: BTreeMap<ScheduleId, Tally>,
     notices: Vec<Notice>,
     keys: BTreeSet<String>,
+    /// Whether one had a place that a limit counts.
+    limited: bool,
 }
 
 /// What a batch means for one schedule, summed up in the order of the reports.
@@ -250,9 +257,11 @@ impl Ends<'_> {
         steps
     }
 
-    /// Whether there may be something new to do: a retry, or the next job of a key.
+    /// Whether there may be something new to do: a retry, the next job of a key, or one that a limit kept back.
     fn wakes(&self) -> bool {
-        !self.keys.is_empty() || self.results.iter().any(|it| matches!(it, FinishResult::Closed { retry: Some(_) }))
+        self.limited
+            || !self.keys.is_empty()
+            || self.results.iter().any(|it| matches!(it, FinishResult::Closed { retry: Some(_) }))
     }
 
     fn count(&mut self, schedule: ScheduleId, job: JobId, outcome: Outcome, told: bool, notice: NoticeId) {
@@ -296,6 +305,7 @@ impl Tx<'_> {
                 continue;
             };
             ends.keys.extend(taken.serial_key);
+            ends.limited |= taken.limited;
             if ended.contains(&run.job_id) {
                 ends.results.push(FinishResult::AlreadyClosed);
                 continue;

@@ -200,11 +200,13 @@ async fn read_queues(shared: &Shared, after: &str, only: Option<&str>, limit: us
     let queues = shared.read(sql::queues_page, params, |row| {
         let mut c = Columns::of(row);
         let (name, paused, created_at): (String, _, _) = (c.next()?, c.next()?, c.time()?);
+        let concurrency: Option<i64> = c.next()?;
         Ok(QueueRow {
             running: Count { value: running.get(&name).copied().unwrap_or(0).min(COUNT_MAX), more },
             name,
             paused,
             created_at,
+            concurrency: concurrency.and_then(|jobs| u32::try_from(jobs).ok()),
             depth: Count::of(c.count()?),
             oldest_queued_at: c.optional_time()?,
             reservation: match row.try_get::<_, Option<Uuid>>("id") {

@@ -1,5 +1,5 @@
 -- The lanes a node may take from: its queues and job types, less what is paused or reserved.
-SELECT l.id FROM punctual_lanes AS l JOIN punctual_queues AS q ON q.name = l.queue
+SELECT l.id, l.queue, l.job_type, l.tags FROM punctual_lanes AS l JOIN punctual_queues AS q ON q.name = l.queue
 WHERE q.paused = 0
   AND (?1 IS NULL OR l.queue IN (SELECT value FROM json_each(?1)))
   AND l.job_type IN (SELECT value FROM json_each(?2))

@@ -230,7 +230,10 @@ fn read_queues(connection: &Connection, page: &str, key: Vec<Value>, now_us: i64
             Ok((c.count()?, c.optional_time()?))
         })?;
         let (depth, oldest_queued_at) = figures.into_iter().next().unwrap_or_default();
+        let limit = "SELECT concurrency FROM punctual_limits WHERE scope = 'queue' AND name = ?1";
+        let concurrency = rows::collect(connection, limit, params![name], value)?.pop().flatten();
         Ok(QueueRow {
+            concurrency,
             depth: Count::of(depth),
             oldest_queued_at,
             running: Count { value: running.get(&name).copied().unwrap_or(0).min(COUNT_MAX), more },

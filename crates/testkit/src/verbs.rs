@@ -11,6 +11,7 @@ pub mod words {
     pub use punctual_core::grant::Grant;
     pub use punctual_core::id::{AuditId, GrantId, JobId, NodeId, ReservationId, ScheduleId, TokenId};
     pub use punctual_core::job::JobView;
+    pub use punctual_core::limits::{Limit, LimitRow, LimitSubject, Limits};
     pub use punctual_core::name::Name;
     pub use punctual_core::policies::Policies;
     pub use punctual_core::readings::{Ended, JobFilter, NodeRow, Page, QueueRow, Readings, ScheduleFilter, Stats};
@@ -57,6 +58,15 @@ macro_rules! with_verbs {
             async fn fire_cap(&self) -> Option<u32>;
             async fn set_fire_cap(&self, per_second: Option<u32>) -> Option<u32>;
             async fn slots_kept_since(&self) -> Timestamp;
+        }
+    };
+    (Limits, $then:ident $others:tt) => {
+        $then! {
+            Limits $others
+            async fn set_limit(&self, limit: Limit) -> LimitRow;
+            async fn remove_limit(&self, subject: &LimitSubject) -> ();
+            async fn limit(&self, subject: &LimitSubject) -> Option<LimitRow>;
+            async fn limits(&self, after: Option<&LimitSubject>, limit: usize) -> Vec<LimitRow>;
         }
     };
     (Access, $then:ident $others:tt) => {

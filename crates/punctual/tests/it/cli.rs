@@ -100,6 +100,13 @@ const STORY: &[(&str, Prints)] = &[
     ("queue resume held --json", Answer("patch", "/queues/{name}")),
     ("queue reserve other --for 1m --json =hold", Answer("post", "/queues/{name}/reservations")),
     ("queue release {hold} --json", Nothing),
+    (
+        "limit set tag:cpu --concurrency 2 --per-node 1 --rate 10/1m --burst 3 --json",
+        Answer("put", "/limits/{subject}"),
+    ),
+    ("limit ls --json", Answer("get", "/limits")),
+    ("limit show tag:cpu --json", Answer("get", "/limits/{subject}")),
+    ("limit rm tag:cpu --json", Nothing),
     ("run --json -- sh -c 'echo said; echo loud >&2'", Lines("any")),
     ("job ls --state completed --json", Answer("get", "/jobs")),
     ("job logs {triggered} --json", Lines("LogLine")),

@@ -13,6 +13,7 @@ mod examples;
 mod fallback;
 mod herd;
 mod join;
+mod limits;
 mod outage;
 mod policies;
 mod pooler;

@@ -234,7 +234,7 @@ impl World {
     }
 
     /// The first column of a query, which is written for each store.
-    async fn texts(&self, sqlite: &str, postgres: &str) -> Vec<String> {
+    pub async fn texts(&self, sqlite: &str, postgres: &str) -> Vec<String> {
         match &self.data {
             Data::File(file) => {
                 let connection = rusqlite::Connection::open(file).unwrap();

@@ -7,6 +7,7 @@ pub(crate) mod doctor;
 pub(crate) mod installation;
 pub(crate) mod job_shapes;
 pub(crate) mod jobs;
+pub(crate) mod limits;
 pub(crate) mod plans;
 pub(crate) mod queues;
 pub(crate) mod schedule_shapes;
@@ -106,6 +107,8 @@ fn guarded() -> OpenApiRouter<AppState> {
         .routes(routes!(queues::jobs))
         .routes(routes!(queues::reserve))
         .routes(routes!(queues::release))
+        .routes(routes!(limits::list))
+        .routes(routes!(limits::get, limits::put, limits::remove))
         .routes(routes!(templates::create, templates::list))
         .routes(routes!(templates::get))
         .routes(routes!(tokens::create, tokens::list))

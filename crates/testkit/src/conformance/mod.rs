@@ -15,6 +15,7 @@ pub mod firing;
 pub mod gaps;
 pub mod history;
 pub mod keys;
+pub mod limits;
 pub mod memory;
 pub mod missed;
 pub mod offers;
@@ -65,6 +66,18 @@ macro_rules! for_each_conformance_case {
                 a22_a_range_that_lies_ahead_is_forgotten_or_too_long_is_refused,
                 a22_a_backfill_stands_behind_present_work_and_keeps_no_slot_from_firing,
                 a22_a_paused_schedule_is_filled_up_to_its_pause,
+            }
+            limits {
+                c14_a_queue_gives_no_more_at_once_than_its_limit,
+                c14_limits_on_everything_a_type_and_each_node_hold_too,
+                c14_a_job_counts_for_each_of_its_tags_and_keeps_nobody_else_back,
+                c14_a_limit_counts_what_runs_and_what_waits_already,
+                c14_what_is_retried_edited_given_back_or_lost_stays_within_the_limit,
+                c14_a_rate_lets_start_what_its_bucket_holds_and_says_when_there_is_more,
+                c14_limits_are_set_listed_changed_and_removed,
+                c14_many_who_claim_at_once_never_go_beyond_a_limit,
+                c14_by_chance_the_stores_hand_out_what_a_plain_count_says,
+                c14_the_stores_agree_on_the_use_of_every_limit,
             }
             readings {
                 b10_jobs_made_at_the_same_instant_are_listed_once_each,

@@ -5,6 +5,7 @@ mod backfill;
 mod calendar;
 mod doctor;
 mod job;
+mod limit;
 mod policy;
 mod queue;
 mod run;
@@ -57,6 +58,9 @@ pub(crate) enum ClientCommand {
     /// Look at queues, stop and start them, hold one for yourself
     #[command(visible_alias = "queues")]
     Queue(Over<Group<queue::QueueCommand>>),
+    /// Limit how many jobs run at once and how many start in a while
+    #[command(visible_alias = "limits")]
+    Limit(Over<Group<limit::LimitCommand>>),
     /// Make and look at templates: named jobs to begin with
     #[command(visible_alias = "templates")]
     Template(Over<Group<template::TemplateCommand>>),
@@ -92,6 +96,7 @@ impl ClientCommand {
             Self::Run(over) => over.command.run(&over.connect.connect().await?, out).await,
             Self::Job(over) => over.command.command.run(&over.connect.connect().await?, out).await,
             Self::Queue(over) => over.command.command.run(&over.connect.connect().await?, out).await,
+            Self::Limit(over) => over.command.command.run(&over.connect.connect().await?, out).await,
             Self::Template(over) => over.command.command.run(&over.connect.connect().await?, out).await,
             Self::Token(over) => over.command.command.run(&over.connect.connect().await?, out).await,
             Self::Status(over) => over.command.run(&over.connect.connect().await?, out).await,

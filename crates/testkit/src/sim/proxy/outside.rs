@@ -182,6 +182,8 @@ not_for_nodes! {
 
 crate::with_verbs!(Readings, not_for_nodes {});
 
+crate::with_verbs!(Limits, not_for_nodes {});
+
 crate::with_verbs!(Policies, not_for_nodes {});
 
 crate::with_verbs!(Access, not_for_nodes {
