@@ -19,6 +19,8 @@ use std::time::Instant;
 const TURNS: usize = 60;
 /// Jobs that a node takes at once when it is not busy.
 const FEW: usize = 10;
+/// Limits that are full.
+const FULL: usize = 100;
 /// Nodes that claim at the same time.
 const NODES: usize = 4;
 
@@ -55,10 +57,11 @@ async fn limit_everything(store: &Arc<dyn Store>) -> Outcome<()> {
         let bounds = (Some(LIMIT_MAX), Some(LIMIT_MAX), Some(rate));
         store.set_limit(Limit { subject, concurrency: bounds.0, node_concurrency: bounds.1, rate: bounds.2 }).await?;
     }
-    // And some that other jobs have.
-    for n in 0..20 {
-        let subject = LimitSubject::Tag(format!("other{n}"));
-        store.set_limit(Limit { concurrency: Some(1), ..Limit::on(subject) }).await?;
+    // And some that are full, with jobs that wait before all others.
+    for n in 0..FULL {
+        let tag = format!("full{n}");
+        store.enqueue_jobs(vec![NewJob { tags: vec![tag.clone()], priority: 1, ..load::job() }]).await?;
+        store.set_limit(Limit { concurrency: Some(0), ..Limit::on(LimitSubject::Tag(tag)) }).await?;
     }
     Ok(())
 }

@@ -74,6 +74,7 @@ pub mod run;
 pub mod schedule;
 pub mod secret;
 pub mod slot;
+pub mod statistics;
 pub mod store;
 pub mod target;
 pub mod timing;

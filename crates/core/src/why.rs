@@ -260,11 +260,8 @@ impl Schedule {
         }
         let run_at = if self.state.next_slot_at == Some(at) { self.state.next_run_at } else { None };
         let run_at = run_at.unwrap_or_else(|| slots.due_at(at));
-        let mut words = "This slot lies ahead; it will be decided when it is due".to_owned();
-        if run_at != at {
-            words += &format!(", which is at {run_at} because of its jitter");
-        }
-        words += ".";
+        let later = if run_at == at { String::new() } else { format!(", which is at {run_at} because of its jitter") };
+        let mut words = format!("This slot lies ahead; it will be decided when it is due{later}.");
         for condition in [self.overlap_ahead(at, known), self.dependency_ahead(known)].into_iter().flatten() {
             words += " ";
             words += &condition;

@@ -22,11 +22,20 @@ CREATE TABLE punctual_internal.limits (
     AND (rate_jobs IS NULL) = (level IS NULL) AND (rate_jobs IS NULL) = (level_at IS NULL))
 ) WITH (fillfactor = 50);
 
--- Whether a limit counts the jobs of a lane. Without a FROM, so that the planner puts it into the statement.
-CREATE FUNCTION punctual_internal.limit_covers(scope text, name text, queue text, job_type text, tags text[])
-RETURNS boolean LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
-  SELECT CASE $1 WHEN 'all' THEN true WHEN 'queue' THEN $2 = $3 WHEN 'type' THEN $2 = $4 ELSE $2 = ANY ($5) END
-$$;
+-- Which limits count the jobs of which lanes: each branch is a join by a key, however many there are of both.
+CREATE VIEW punctual_internal.lane_limits AS
+  SELECT w.id AS lane_id, l.id AS limit_id FROM punctual_internal.lanes AS w
+  JOIN punctual_internal.limits AS l ON l.scope = 'all'
+  UNION ALL
+  SELECT w.id, l.id FROM punctual_internal.lanes AS w
+  JOIN punctual_internal.limits AS l ON l.scope = 'queue' AND l.name = w.queue
+  UNION ALL
+  SELECT w.id, l.id FROM punctual_internal.lanes AS w
+  JOIN punctual_internal.limits AS l ON l.scope = 'type' AND l.name = w.job_type
+  UNION ALL
+  SELECT w.id, l.id FROM punctual_internal.lanes AS w
+  CROSS JOIN LATERAL unnest(w.tags) AS t (name)
+  JOIN punctual_internal.limits AS l ON l.scope = 'tag' AND l.name = t.name;
 
 -- The level of a bucket now. A clock that was turned back brings nothing.
 CREATE FUNCTION punctual_internal.refilled(level bigint, level_at timestamptz, jobs bigint, per_us bigint, burst bigint,
@@ -109,8 +118,11 @@ CREATE FUNCTION punctual_internal.claim_quotas(at timestamptz, queues text[], ty
 RETURNS TABLE (lane bigint, quota bigint, lease_holds boolean, limits_exist boolean, more_in_us bigint)
 LANGUAGE plpgsql SET search_path = '' AS $$
 DECLARE
-  lanes bigint[] := ARRAY(SELECT o FROM punctual_internal.open_lanes(at, queues, types, node, lease, true) AS o
-                          ORDER BY o);
+  -- Those without a job that waits need no room.
+  lanes bigint[] := ARRAY(
+    SELECT o FROM punctual_internal.open_lanes(at, queues, types, node, lease, true) AS o
+    WHERE o IS NULL OR EXISTS (SELECT 1 FROM punctual_internal.queue AS q WHERE q.lane_id = o AND q.ready)
+    ORDER BY o);
   limit_ids bigint[];
   left_of bigint[];    -- of each limit: how many more jobs may start
   of_lane bigint[];    -- the numbers of the limits of all lanes, one lane after the other
@@ -130,37 +142,32 @@ BEGIN
   -- In the order of their ids, so that two who claim never wait for each other in a circle.
   limit_ids := ARRAY(
     SELECT l.id FROM punctual_internal.limits AS l
-    WHERE EXISTS (SELECT 1 FROM punctual_internal.lanes AS w WHERE w.id = ANY (lanes)
-                    AND punctual_internal.limit_covers(l.scope, l.name, w.queue, w.job_type, w.tags))
+    WHERE l.id IN (SELECT p.limit_id FROM punctual_internal.lane_limits AS p WHERE p.lane_id = ANY (lanes))
     ORDER BY l.id FOR UPDATE);
   -- Only now: a statement sees what was committed before it began.
   left_of := ARRAY(
-    SELECT greatest(least(l.concurrency - g.everywhere, l.node_concurrency - g.here,
+    SELECT greatest(least(l.concurrency - coalesce(g.everywhere, 0), l.node_concurrency - coalesce(g.here, 0),
              punctual_internal.refilled(l.level, l.level_at, l.rate_jobs, l.rate_per_us, l.rate_burst, at)
                / l.rate_per_us), 0)
     FROM punctual_internal.limits AS l
-    CROSS JOIN LATERAL (
-      SELECT count(*) AS everywhere, count(*) FILTER (WHERE r.node_id = node) AS here
-      FROM punctual_internal.running AS r JOIN punctual_internal.lanes AS w ON w.id = r.lane_id
-      WHERE r.limited AND punctual_internal.limit_covers(l.scope, l.name, w.queue, w.job_type, w.tags)
-    ) AS g
+    LEFT JOIN (
+      SELECT p.limit_id, count(*) AS everywhere, count(*) FILTER (WHERE r.node_id = node) AS here
+      FROM punctual_internal.running AS r JOIN punctual_internal.lane_limits AS p ON p.lane_id = r.lane_id
+      WHERE r.limited GROUP BY p.limit_id
+    ) AS g ON g.limit_id = l.id
     WHERE l.id = ANY (limit_ids) ORDER BY l.id);
   SELECT array_agg(p.ends ORDER BY p.n), array_agg(p.cap ORDER BY p.n) INTO ends, caps FROM (
-    SELECT o.n, sum(count(l.id)) OVER (ORDER BY o.n) AS ends,
-           least(min(left_of[array_position(limit_ids, l.id)]), wanted) AS cap
+    SELECT o.n, sum(count(k.n)) OVER (ORDER BY o.n) AS ends, least(min(left_of[k.n]), wanted) AS cap
     FROM unnest(lanes) WITH ORDINALITY AS o (id, n)
-    JOIN punctual_internal.lanes AS w ON w.id = o.id
-    LEFT JOIN punctual_internal.limits AS l ON l.id = ANY (limit_ids)
-      AND punctual_internal.limit_covers(l.scope, l.name, w.queue, w.job_type, w.tags)
+    LEFT JOIN (punctual_internal.lane_limits AS p
+               JOIN unnest(limit_ids) WITH ORDINALITY AS k (id, n) ON k.id = p.limit_id) ON p.lane_id = o.id
     GROUP BY o.n
   ) AS p;
   of_lane := ARRAY(
-    SELECT array_position(limit_ids, l.id)
-    FROM unnest(lanes) WITH ORDINALITY AS o (id, n)
-    JOIN punctual_internal.lanes AS w ON w.id = o.id
-    JOIN punctual_internal.limits AS l ON l.id = ANY (limit_ids)
-      AND punctual_internal.limit_covers(l.scope, l.name, w.queue, w.job_type, w.tags)
-    ORDER BY o.n, l.id);
+    SELECT k.n FROM unnest(lanes) WITH ORDINALITY AS o (id, n)
+    JOIN punctual_internal.lane_limits AS p ON p.lane_id = o.id
+    JOIN unnest(limit_ids) WITH ORDINALITY AS k (id, n) ON k.id = p.limit_id
+    ORDER BY o.n, k.n);
   quotas := array_fill(0::bigint, ARRAY[cardinality(lanes)]);
 
   <<heads>>
@@ -213,9 +220,8 @@ BEGIN
     WHERE l.id = ANY (limit_ids) AND r.level < l.rate_per_us
       AND EXISTS (
         SELECT 1 FROM unnest(lanes, quotas) AS o (id, jobs)
-        JOIN punctual_internal.lanes AS w ON w.id = o.id
-        WHERE punctual_internal.limit_covers(l.scope, l.name, w.queue, w.job_type, w.tags)
-          AND EXISTS (SELECT 1 FROM punctual_internal.queue AS q WHERE q.lane_id = o.id AND q.ready OFFSET o.jobs))
+        JOIN punctual_internal.lane_limits AS p ON p.lane_id = o.id AND p.limit_id = l.id
+        WHERE EXISTS (SELECT 1 FROM punctual_internal.queue AS q WHERE q.lane_id = o.id AND q.ready OFFSET o.jobs))
   ) END;
   RETURN NEXT;
 END

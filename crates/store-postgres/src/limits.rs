@@ -17,8 +17,9 @@ const TAGS: i64 = 7_815_263_004;
 
 const COLUMNS: &str = "SELECT l.scope, l.name, l.concurrency, l.node_concurrency, l.rate_jobs, l.rate_per_us,
     l.rate_burst, l.level, l.level_at, l.created_at, l.updated_at, coalesce($1, now()), (
-      SELECT count(*) FROM punctual_internal.running AS g JOIN punctual_internal.lanes AS w ON w.id = g.lane_id
-      WHERE g.limited AND punctual_internal.limit_covers(l.scope, l.name, w.queue, w.job_type, w.tags))
+      SELECT count(*) FROM punctual_internal.running AS g
+      JOIN punctual_internal.lane_limits AS p ON p.lane_id = g.lane_id
+      WHERE g.limited AND p.limit_id = l.id)
     FROM punctual_internal.limits AS l";
 
 #[async_trait]

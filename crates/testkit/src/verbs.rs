@@ -16,6 +16,7 @@ pub mod words {
     pub use punctual_core::policies::Policies;
     pub use punctual_core::readings::{Ended, JobFilter, NodeRow, Page, QueueRow, Readings, ScheduleFilter, Stats};
     pub use punctual_core::schedule::{Schedule, ScheduleDefinition};
+    pub use punctual_core::statistics::ScheduleSamples;
     pub use punctual_core::store::{Reservation, Store, StoreError, StoreResult, Template};
 }
 
@@ -37,6 +38,7 @@ macro_rules! with_verbs {
             async fn reservation_by_id(&self, id: ReservationId) -> Option<Reservation>;
             async fn nodes(&self, alive: bool, before: Option<NodeId>, limit: usize) -> Vec<NodeRow>;
             async fn templates(&self, after: Option<&str>, limit: usize) -> Vec<Template>;
+            async fn schedule_samples(&self, id: ScheduleId, since: Timestamp) -> ScheduleSamples;
             async fn stats(&self, ended_since: Timestamp) -> Stats;
         }
     };

@@ -79,6 +79,7 @@ const STORY: &[(&str, Prints)] = &[
     ("backfill ls nightly --json", Answer("get", "/schedules/{key}/backfills")),
     ("backfill show {filled} --json", Answer("get", "/backfills/{id}")),
     ("backfill cancel {filled} --json", Answer("post", "/backfills/{id}/cancel")),
+    ("schedule stats nightly --window 1d --json", Answer("get", "/schedules/{key}/stats")),
     ("template add hello --queue held --json -- echo hello", Answer("post", "/templates")),
     ("template ls --json", Answer("get", "/templates")),
     ("template show hello --json", Answer("get", "/templates/{name}")),

@@ -24,17 +24,24 @@ pub(crate) struct SettingsBody {
 #[serde(deny_unknown_fields)]
 pub(crate) struct SettingsPatch {
     #[schema(value_type = Option<u32>)]
-    #[serde(default, deserialize_with = "said")]
-    fires_per_second: Option<Option<u32>>,
+    #[serde(default)]
+    fires_per_second: Change,
 }
 
-/// A field that was sent, be it `null`.
-fn said<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
-    T::deserialize(deserializer).map(Some)
+/// What becomes of a limit.
+#[derive(Debug, Default)]
+enum Change {
+    /// Nothing was sent about it.
+    #[default]
+    Leave,
+    /// It is set, or lifted by `null`.
+    To(Option<u32>),
 }
 
-fn tell(cap: &Option<u32>) -> Told {
-    Told::new("settings".to_owned(), &SettingsBody { fires_per_second: *cap })
+impl<'de> Deserialize<'de> for Change {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Option::deserialize(deserializer).map(Self::To)
+    }
 }
 
 /// Look at the settings that all nodes share.
@@ -50,7 +57,8 @@ pub(crate) async fn get(State(state): State<AppState>) -> Answered<Json<Settings
 pub(crate) async fn patch(ask: Ask, sent: Sent<SettingsPatch>) -> Answered<Json<SettingsBody>> {
     ask.caller.require(Role::Admin)?;
     let before = SettingsBody { fires_per_second: ask.state.store.fire_cap().await? };
-    let Some(cap) = sent.value.fires_per_second else { return Ok(Json(before)) };
+    let Change::To(cap) = sent.value.fires_per_second else { return Ok(Json(before)) };
+    let tell = |cap: &Option<u32>| Told::new("settings".to_owned(), &SettingsBody { fires_per_second: *cap });
     let action = Action::new("settings.update").before(&before);
     let now = ask.change(action, tell, |store| async move { store.set_fire_cap(cap).await }).await?;
     Ok(Json(SettingsBody { fires_per_second: now }))

@@ -12,6 +12,7 @@ pub(crate) mod plans;
 pub(crate) mod queues;
 pub(crate) mod schedule_shapes;
 pub(crate) mod schedules;
+pub(crate) mod statistics;
 pub(crate) mod steering;
 pub(crate) mod system;
 pub(crate) mod templates;
@@ -84,6 +85,7 @@ fn guarded() -> OpenApiRouter<AppState> {
         .routes(routes!(plans::slots))
         .routes(routes!(plans::upcoming))
         .routes(routes!(why::why))
+        .routes(routes!(statistics::of_schedule))
         .routes(routes!(backfills::create))
         .routes(routes!(backfills::list))
         .routes(routes!(backfills::get))

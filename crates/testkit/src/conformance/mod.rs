@@ -88,6 +88,7 @@ macro_rules! for_each_conformance_case {
                 a26_a_retry_belongs_to_whom_the_first_job_belonged,
                 b10_a_rare_match_behind_many_others_is_found_page_by_page,
                 b10_new_jobs_and_ends_can_be_followed,
+                d12_the_samples_of_a_schedule_say_who_ran_what_when,
                 b10_schedules_are_found_by_what_they_are,
                 d04_the_schedules_that_are_due_next_come_first,
                 b10_queues_show_what_waits_and_what_runs,

@@ -1,6 +1,7 @@
 //! Tables for what holds a slot back or stops a schedule: the cap on fires, failures in a row, the end of a pause.
 
 use super::*;
+use crate::cap::{CappedPass, FireCap};
 use crate::replan::Judged;
 use crate::schedule::{Forgiven, Pause};
 
@@ -37,6 +38,34 @@ fn d10_what_a_cap_held_back_is_late_and_not_lost() {
     }
     let firing = skip.fire(at("01:05:00"), &Facts { held_since: Some(at("01:00:00")), ..capped(1) });
     assert_eq!(firing.slots[0].late_ms, 300_000);
+}
+
+#[test]
+fn d10_burst_allowed_neither_waits_for_the_cap_nor_counts() {
+    let schedule = |burst_allowed| schedule(TimingSpec::cron("* * * * *", "UTC"), |d| d.burst_allowed = burst_allowed);
+    let (plain, burst) = (schedule(false), schedule(true));
+    let now = at("00:01:00");
+    let mut pass = CappedPass::new(Some(FireCap::new(1).unwrap()));
+    let mut turn = |schedule: &Schedule| {
+        let mut facts = Facts::default();
+        if !pass.admits(schedule, now, &mut facts) {
+            return "waits".to_owned();
+        }
+        let firing = schedule.fire(now, &facts);
+        pass.fired(schedule, now, firing.slots.len(), &firing.next);
+        said(&firing)
+    };
+    let fires = "fired 00:01:00 on_time; next 00:02:00";
+    for (schedule, expected) in
+        [(&burst, fires), (&burst, fires), (&plain, fires), (&plain, "waits"), (&burst, fires), (&plain, "waits")]
+    {
+        assert_eq!(turn(schedule), expected);
+    }
+    let cap = pass.ended().unwrap();
+    assert_eq!((cap.held_since(), cap.room(now), cap.room(at("00:01:01"))), (Some(now), 0, 1));
+    // Without a cap everybody fires, and nothing is remembered.
+    let mut free = CappedPass::default();
+    assert!(free.admits(&plain, now, &mut Facts::default()) && free.ended().is_none());
 }
 
 fn judged(schedule: &Schedule, now: &str, facts: &Facts) -> String {

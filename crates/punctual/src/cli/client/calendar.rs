@@ -2,6 +2,7 @@
 
 use axum::http::Method;
 use clap::{Args, Subcommand};
+use punctual_core::calendar::DayRule;
 use serde_json::{Value, json};
 
 use super::api::{Api, escaped};
@@ -109,6 +110,7 @@ fn noted(text: &str) -> (&str, Option<&str>) {
 
 fn day(text: &str) -> Result<Value, String> {
     let (on, note) = noted(text);
+    on.parse::<DayRule>().map_err(|refused| refused.to_string())?;
     Ok(json!({ "on": on, "note": note }))
 }
 

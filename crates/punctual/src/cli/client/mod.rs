@@ -12,6 +12,7 @@ mod run;
 mod schedule;
 mod settings;
 mod show;
+mod stats;
 mod system;
 mod target;
 mod template;
