@@ -19,6 +19,7 @@ pub(crate) enum List {
     Tokens,
     Audit,
     Backfills,
+    Calendars,
     Limits,
     Lines,
 }
@@ -35,6 +36,7 @@ impl List {
             Self::Tokens => 'k',
             Self::Audit => 'a',
             Self::Backfills => 'b',
+            Self::Calendars => 'c',
             Self::Limits => 'i',
             Self::Lines => 'o',
         }

@@ -7,10 +7,13 @@ pub mod words {
     pub use punctual_core::access::{
         Access, AuditRow, Change, Forgotten, NewGrant, NewToken, SecretHash, Session, StoredAnswer, Token,
     };
+    pub use punctual_core::calendar::{CalendarRules, StoredCalendar};
     pub use punctual_core::grant::Grant;
     pub use punctual_core::id::{AuditId, GrantId, JobId, NodeId, ReservationId, ScheduleId, TokenId};
     pub use punctual_core::job::JobView;
     pub use punctual_core::limits::{Limit, LimitRow, LimitSubject, Limits};
+    pub use punctual_core::name::Name;
+    pub use punctual_core::policies::Policies;
     pub use punctual_core::readings::{Ended, JobFilter, NodeRow, Page, QueueRow, Readings, ScheduleFilter, Stats};
     pub use punctual_core::schedule::{Schedule, ScheduleDefinition};
     pub use punctual_core::statistics::ScheduleSamples;
@@ -37,6 +40,26 @@ macro_rules! with_verbs {
             async fn templates(&self, after: Option<&str>, limit: usize) -> Vec<Template>;
             async fn schedule_samples(&self, id: ScheduleId, since: Timestamp) -> ScheduleSamples;
             async fn stats(&self, ended_since: Timestamp) -> Stats;
+        }
+    };
+    (Policies, $then:ident $others:tt) => {
+        $then! {
+            Policies $others
+            async fn create_calendar(
+                &self, name: Name, description: String, rules: CalendarRules
+            ) -> StoredCalendar;
+            async fn update_calendar_if_version(
+                &self, name: &str, version: i64, description: String, rules: CalendarRules
+            ) -> StoredCalendar;
+            async fn delete_calendar(&self, name: &str) -> ();
+            async fn calendar(&self, name: &str) -> Option<StoredCalendar>;
+            async fn calendars(&self, after: Option<&str>, limit: usize) -> Vec<StoredCalendar>;
+            async fn pause_schedule_until(
+                &self, id: ScheduleId, until: Timestamp, by: Option<String>, note: Option<String>
+            ) -> Schedule;
+            async fn fire_cap(&self) -> Option<u32>;
+            async fn set_fire_cap(&self, per_second: Option<u32>) -> Option<u32>;
+            async fn slots_kept_since(&self) -> Timestamp;
         }
     };
     (Limits, $then:ident $others:tt) => {

@@ -1,8 +1,10 @@
 //! The resources of the API, and how they are put together.
 
 pub(crate) mod backfills;
+pub(crate) mod calendars;
 mod cron;
 pub(crate) mod doctor;
+pub(crate) mod installation;
 pub(crate) mod job_shapes;
 pub(crate) mod jobs;
 pub(crate) mod limits;
@@ -15,6 +17,7 @@ pub(crate) mod steering;
 pub(crate) mod system;
 pub(crate) mod templates;
 pub(crate) mod tokens;
+pub(crate) mod why;
 pub(crate) mod words;
 
 use crate::cursor::{self, List};
@@ -81,13 +84,15 @@ fn guarded() -> OpenApiRouter<AppState> {
         .routes(routes!(plans::runs))
         .routes(routes!(plans::slots))
         .routes(routes!(plans::upcoming))
-        .routes(routes!(plans::why))
+        .routes(routes!(why::why))
         .routes(routes!(statistics::of_schedule))
         .routes(routes!(backfills::create))
         .routes(routes!(backfills::list))
         .routes(routes!(backfills::get))
         .routes(routes!(backfills::cancel))
         .routes(routes!(cron::preview))
+        .routes(routes!(calendars::create, calendars::list))
+        .routes(routes!(calendars::get, calendars::patch, calendars::delete))
         .routes(routes!(jobs::create, jobs::list))
         .routes(routes!(jobs::create_batch))
         .routes(routes!(jobs::get, jobs::edit))
@@ -110,6 +115,7 @@ fn guarded() -> OpenApiRouter<AppState> {
         .routes(routes!(templates::get))
         .routes(routes!(tokens::create, tokens::list))
         .routes(routes!(tokens::revoke))
+        .routes(routes!(installation::get, installation::patch))
         .routes(routes!(system::nodes))
         .routes(routes!(system::stats))
         .routes(routes!(system::audit))

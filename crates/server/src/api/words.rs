@@ -1,12 +1,14 @@
 //! The closed sets and the nested shapes of the API, as the OpenAPI document shows them; `core` reads and writes them.
 
 use punctual_core::access::Role;
+use punctual_core::calendar::ClosedWeekday;
 use punctual_core::job::JobState;
 use punctual_core::job_key::JobKeyMode;
 use punctual_core::records::LogStream;
 use punctual_core::run::{ErrorCode, Outcome, Trigger};
 use punctual_core::schedule::{Overlap, Source};
 use punctual_core::slot::{Decision, Reason};
+use punctual_core::why::Verdict;
 use serde_json::json;
 use std::borrow::Cow;
 use utoipa::openapi::RefOr;
@@ -48,6 +50,8 @@ word_schemas! {
     RoleWord = Role as "Role";
     LogStreamWord = LogStream as "LogStream";
     JobKeyModeWord = JobKeyMode as "JobKeyMode";
+    ClosedWeekdayWord = ClosedWeekday as "Weekday";
+    VerdictWord = Verdict as "Verdict";
 }
 
 /// A document whose shape the API describes by hand, because `core` reads and writes it.
@@ -117,6 +121,11 @@ document_schemas! {
     StatusesDocument as "Statuses" = {
         "type": "array", "description": "Statuses: numbers, classes such as 2xx, ranges such as 400-404.",
         "items": { "oneOf": [{ "type": "integer", "minimum": 100, "maximum": 599 }, { "type": "string" }] }
+    };
+    ClosedDayDocument as "ClosedDay" = {
+        "type": "object", "description": "A whole day.", "required": ["on"], "additionalProperties": false, "properties": {
+            "on": { "type": "string", "pattern": "^([0-9]{4}-)?[0-9]{2}-[0-9]{2}$", "description": "A date, or a month and a day for the same day of every year." },
+            "note": { "type": ["string", "null"], "description": "What it is, for people." } }
     };
     RetryDocument as "Retry" = {
         "type": "object", "description": "How a job is tried again.", "additionalProperties": false, "properties": {

@@ -184,6 +184,8 @@ crate::with_verbs!(Readings, not_for_nodes {});
 
 crate::with_verbs!(Limits, not_for_nodes {});
 
+crate::with_verbs!(Policies, not_for_nodes {});
+
 crate::with_verbs!(Access, not_for_nodes {
     fn recorded(&self, change: Change) -> Arc<dyn Store> {
         let _unasked = change;
