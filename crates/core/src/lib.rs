@@ -42,10 +42,12 @@
 
 pub mod access;
 pub mod backfill;
+pub mod bulk;
 pub mod calendar;
 pub mod chain;
 pub mod checks;
 pub mod closing;
+pub mod control;
 pub mod cron;
 pub mod duration;
 pub mod execute;

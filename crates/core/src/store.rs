@@ -9,6 +9,7 @@ use crate::backfill::Backfills;
 use crate::chain::Chains;
 use crate::checks::Checks;
 use crate::closing::Again;
+use crate::control::Control;
 use crate::id::{ClaimId, JobId, LeaseId, NodeId, ReservationId, ScheduleId, TemplateId};
 use crate::invalid::Invalid;
 use crate::job::{Artifact, Job, JobState, JobView, NewJob, Run};
@@ -443,7 +444,7 @@ pub trait Changes: Send {
 
 /// A durable store: the only source of truth.
 #[async_trait]
-pub trait Store: Access + Backfills + Chains + Checks + Offers + Readings + RunRecords + Upkeep + Send + Sync {
+pub trait Store: Access + Backfills + Chains + Checks + Control + Offers + Readings + RunRecords + Upkeep + Send + Sync {
     /// The store's own time, which decides what is due.
     async fn now(&self) -> StoreResult<Timestamp>;
 

@@ -19,6 +19,7 @@ pub(crate) enum List {
     Tokens,
     Audit,
     Backfills,
+    Bulks,
     Lines,
 }
 
@@ -34,6 +35,7 @@ impl List {
             Self::Tokens => 'k',
             Self::Audit => 'a',
             Self::Backfills => 'b',
+            Self::Bulks => 'u',
             Self::Lines => 'o',
         }
     }

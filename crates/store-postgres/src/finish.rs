@@ -358,7 +358,7 @@ impl Tx<'_> {
 
     /// Which of the jobs' schedules are deleted. Nobody deletes the others before this transaction is done: whoever
     /// does must see the retries.
-    async fn deleted_schedules(&self, jobs: &[Job]) -> Work<HashSet<ScheduleId>> {
+    pub(crate) async fn deleted_schedules(&self, jobs: &[Job]) -> Work<HashSet<ScheduleId>> {
         let ids: BTreeSet<ScheduleId> = jobs.iter().filter_map(|job| job.schedule_id).collect();
         if ids.is_empty() {
             return Ok(HashSet::new());

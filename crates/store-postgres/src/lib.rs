@@ -7,8 +7,10 @@
 mod access;
 mod address;
 mod backfill;
+mod bulk;
 mod checks;
 mod claim;
+mod control;
 mod error;
 mod finish;
 mod fire;

@@ -130,7 +130,7 @@ impl<'s> Tx<'s> {
         }
     }
 
-    fn session(&self) -> Work<&Session> {
+    pub(crate) fn session(&self) -> Work<&Session> {
         self.session.as_ref().ok_or_else(|| Failure::internal("the transaction has ended"))
     }
 

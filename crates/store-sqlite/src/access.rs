@@ -279,7 +279,7 @@ impl Tx<'_> {
         Ok(made)
     }
 
-    fn retry_job(&mut self, id: JobId, by: Option<String>) -> StoreResult<JobId> {
+    pub(crate) fn retry_job(&mut self, id: JobId, by: Option<String>) -> StoreResult<JobId> {
         let not_found = || StoreError::NotFound { what: "job", key: id.to_string() };
         let job = self.job(id)?.ok_or_else(not_found)?;
         let run = match self.whereabouts(id)?.ok_or_else(not_found)? {

@@ -5,9 +5,11 @@
 
 mod access;
 mod backfill;
+mod bulk;
 mod chain;
 mod checks;
 mod claim;
+mod control;
 mod crew;
 mod error;
 mod finish;

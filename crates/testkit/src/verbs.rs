@@ -7,8 +7,10 @@ pub mod words {
     pub use punctual_core::access::{
         Access, AuditRow, Change, Forgotten, NewGrant, NewToken, SecretHash, Session, StoredAnswer, Token,
     };
+    pub use punctual_core::bulk::{Bulk, BulkStep, NewBulk};
+    pub use punctual_core::control::Control;
     pub use punctual_core::grant::Grant;
-    pub use punctual_core::id::{AuditId, GrantId, JobId, NodeId, ReservationId, TokenId};
+    pub use punctual_core::id::{AuditId, BulkId, GrantId, JobId, NodeId, ReservationId, TokenId};
     pub use punctual_core::job::JobView;
     pub use punctual_core::readings::{Ended, JobFilter, NodeRow, Page, QueueRow, Readings, ScheduleFilter, Stats};
     pub use punctual_core::schedule::{Schedule, ScheduleDefinition};
@@ -34,6 +36,16 @@ macro_rules! with_verbs {
             async fn nodes(&self, alive: bool, before: Option<NodeId>, limit: usize) -> Vec<NodeRow>;
             async fn templates(&self, after: Option<&str>, limit: usize) -> Vec<Template>;
             async fn stats(&self, ended_since: Timestamp) -> Stats;
+        }
+    };
+    (Control, $then:ident $others:tt) => {
+        $then! {
+            Control $others
+            async fn count_bulk(&self, asked: &NewBulk) -> u64;
+            async fn create_bulk(&self, asked: NewBulk) -> Bulk;
+            async fn bulk(&self, id: BulkId) -> Option<Bulk>;
+            async fn bulks(&self, owner: Option<&str>, before: Option<BulkId>, limit: usize) -> Vec<Bulk>;
+            async fn cancel_bulk(&self, id: BulkId) -> Bulk;
         }
     };
     (Access, $then:ident $others:tt) => {

@@ -279,6 +279,12 @@ macro_rules! pass_on_outside {
 
 punctual_testkit::with_verbs!(Readings, pass_on_outside {});
 
+punctual_testkit::with_verbs!(Control, pass_on_outside {
+    async fn advance_bulks(&self) -> StoreResult<BulkStep> {
+        self.reach()?.advance_bulks().await
+    }
+});
+
 punctual_testkit::with_verbs!(Access, pass_on_outside {
     fn recorded(&self, change: Change) -> Arc<dyn Store> {
         self.inner.recorded(change)

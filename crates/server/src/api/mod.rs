@@ -1,6 +1,7 @@
 //! The resources of the API, and how they are put together.
 
 pub(crate) mod backfills;
+pub(crate) mod bulks;
 mod cron;
 pub(crate) mod doctor;
 pub(crate) mod job_shapes;
@@ -87,6 +88,10 @@ fn guarded() -> OpenApiRouter<AppState> {
         .routes(routes!(cron::preview))
         .routes(routes!(jobs::create, jobs::list))
         .routes(routes!(jobs::create_batch))
+        .routes(routes!(bulks::create))
+        .routes(routes!(bulks::list))
+        .routes(routes!(bulks::get))
+        .routes(routes!(bulks::cancel))
         .routes(routes!(jobs::get, jobs::edit))
         .routes(routes!(jobs::cancel))
         .routes(routes!(jobs::retry))

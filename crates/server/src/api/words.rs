@@ -1,6 +1,7 @@
 //! The closed sets and the nested shapes of the API, as the OpenAPI document shows them; `core` reads and writes them.
 
 use punctual_core::access::Role;
+use punctual_core::bulk::BulkAction;
 use punctual_core::job::JobState;
 use punctual_core::job_key::JobKeyMode;
 use punctual_core::records::LogStream;
@@ -48,6 +49,7 @@ word_schemas! {
     RoleWord = Role as "Role";
     LogStreamWord = LogStream as "LogStream";
     JobKeyModeWord = JobKeyMode as "JobKeyMode";
+    BulkActionWord = BulkAction as "BulkAction";
 }
 
 /// A document whose shape the API describes by hand, because `core` reads and writes it.

@@ -8,6 +8,7 @@
 pub mod access;
 pub mod backfill;
 pub mod bad_input;
+pub mod bulk;
 pub mod checks;
 pub mod claims;
 pub mod durability;
@@ -63,6 +64,18 @@ macro_rules! for_each_conformance_case {
                 a22_a_range_that_lies_ahead_is_forgotten_or_too_long_is_refused,
                 a22_a_backfill_stands_behind_present_work_and_keeps_no_slot_from_firing,
                 a22_a_paused_schedule_is_filled_up_to_its_pause,
+            }
+            bulk {
+                c18_bulk_cancel_stops_what_waits_and_what_runs,
+                c18_bulk_operations_take_only_jobs_that_the_filter_finds,
+                c18_jobs_that_come_later_are_not_changed,
+                c04_bulk_retry_tries_what_failed_once_more_and_once_only,
+                c04_bulk_retry_leaves_jobs_of_a_deleted_schedule_alone,
+                c05_bulk_reprioritise_keeps_the_order_of_what_it_lifts,
+                c18_a_bulk_operation_goes_on_where_it_was_after_a_restart,
+                c04_two_who_go_on_at_once_change_each_job_once,
+                c18_a_cancelled_bulk_operation_stops_and_is_listed,
+                c18_a_bulk_operation_that_can_do_nothing_is_refused,
             }
             readings {
                 b10_jobs_made_at_the_same_instant_are_listed_once_each,

@@ -9,6 +9,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::api::{Answer, Api, escaped, with_query};
+use super::bulk;
 use super::policy::attempts;
 use super::show::{self, Cell, Column, ListArgs, ShowArgs};
 use super::target::{Body, TargetArgs, json_text};
@@ -46,6 +47,8 @@ pub(crate) enum JobCommand {
     Edit(EditArgs),
     /// Change a job's place in its queue
     Move(MoveArgs),
+    #[command(after_help = bulk::EXAMPLES)]
+    Bulk(bulk::BulkArgs),
 }
 
 #[derive(Args)]
@@ -95,27 +98,8 @@ pub(crate) struct NewArgs {
 
 #[derive(Args)]
 pub(crate) struct LsArgs {
-    /// Only in this state: waiting, scheduled, queued, running, completed, failed, skipped or cancelled
-    #[arg(long, value_name = "STATE")]
-    state: Option<String>,
-    /// Only of this queue
-    #[arg(long, value_name = "NAME")]
-    queue: Option<String>,
-    /// Only of this schedule, by name or id
-    #[arg(long, value_name = "NAME")]
-    schedule: Option<String>,
-    /// Only of this type, such as command or task:mail
-    #[arg(long = "type", value_name = "TYPE")]
-    job_type: Option<String>,
-    /// Only with this tag
-    #[arg(long, value_name = "TAG")]
-    tag: Option<String>,
-    /// Only those made at this time or later
-    #[arg(long, value_name = "INSTANT")]
-    since: Option<String>,
-    /// Only those made before this time
-    #[arg(long, value_name = "INSTANT")]
-    until: Option<String>,
+    #[command(flatten)]
+    filter: bulk::FilterArgs,
     #[command(flatten)]
     list: ListArgs,
 }
@@ -250,6 +234,7 @@ impl JobCommand {
                 };
                 show::said(out, args.show, &answer, &format!("{}: {words}", args.job))
             }
+            Self::Bulk(args) => args.run(api, out).await,
             Self::Retry(args) => say_made(out, args.show, &api.create(&verb(&args.job, "retry"), &json!({})).await?),
             Self::Edit(args) => {
                 let mut body = Body::default();
@@ -312,22 +297,10 @@ impl AddArgs {
 
 impl LsArgs {
     async fn run(self, api: &Api, out: &mut Output) -> Result<(), Stop> {
-        let schedule = match &self.schedule {
-            None => None,
-            Some(name) => Some(show::plain(&api.get(&format!("/schedules/{}", escaped(name))).await?.value()["id"])),
-        };
-        let path = with_query(
-            "/jobs",
-            &[
-                ("state", self.state.as_deref()),
-                ("queue", self.queue.as_deref()),
-                ("schedule_id", schedule.as_deref()),
-                ("job_type", self.job_type.as_deref()),
-                ("tag", self.tag.as_deref()),
-                ("since", self.since.as_deref()),
-                ("until", self.until.as_deref()),
-            ],
-        );
+        let fields = self.filter.fields(api).await?;
+        let query: Vec<(&str, Option<&str>)> =
+            fields.iter().map(|(name, value)| (*name, Some(value.as_str()))).collect();
+        let path = with_query("/jobs", &query);
         let empty = "no jobs; put one into a queue with `punctual job add -- CMD`";
         show::list(out, self.list, JOBS, empty, async || api.list(&path, self.list.limit).await).await
     }

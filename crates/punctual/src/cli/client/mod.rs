@@ -2,6 +2,7 @@
 
 mod api;
 mod backfill;
+mod bulk;
 mod doctor;
 mod job;
 mod policy;
@@ -49,6 +50,9 @@ pub(crate) enum ClientCommand {
     /// Make, look at and steer jobs
     #[command(visible_alias = "jobs")]
     Job(Over<Group<job::JobCommand>>),
+    /// Look at bulk operations and stop them; `punctual job bulk` begins one
+    #[command(visible_alias = "bulks")]
+    Bulk(Over<Group<bulk::BulkCommand>>),
     /// Look at queues, stop and start them, hold one for yourself
     #[command(visible_alias = "queues")]
     Queue(Over<Group<queue::QueueCommand>>),
@@ -82,6 +86,7 @@ impl ClientCommand {
             Self::Why(over) => over.command.run(&over.connect.connect().await?, out).await,
             Self::Run(over) => over.command.run(&over.connect.connect().await?, out).await,
             Self::Job(over) => over.command.command.run(&over.connect.connect().await?, out).await,
+            Self::Bulk(over) => over.command.command.run(&over.connect.connect().await?, out).await,
             Self::Queue(over) => over.command.command.run(&over.connect.connect().await?, out).await,
             Self::Template(over) => over.command.command.run(&over.connect.connect().await?, out).await,
             Self::Token(over) => over.command.command.run(&over.connect.connect().await?, out).await,

@@ -182,6 +182,12 @@ not_for_nodes! {
 
 crate::with_verbs!(Readings, not_for_nodes {});
 
+crate::with_verbs!(Control, not_for_nodes {
+    async fn advance_bulks(&self) -> StoreResult<BulkStep> {
+        self.ask("advance_bulks", move |store| async move { store.advance_bulks().await }).await
+    }
+});
+
 crate::with_verbs!(Access, not_for_nodes {
     fn recorded(&self, change: Change) -> Arc<dyn Store> {
         let _unasked = change;

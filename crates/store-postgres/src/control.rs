@@ -1,0 +1,38 @@
+//! Queue control, verb by verb: each is one transaction, or one statement where that is enough.
+
+use crate::PostgresStore;
+use crate::tx::in_transaction;
+use crate::wake::Wake;
+use async_trait::async_trait;
+use punctual_core::bulk::{Bulk, BulkStep, NewBulk};
+use punctual_core::control::Control;
+use punctual_core::id::BulkId;
+use punctual_core::store::StoreResult;
+
+#[async_trait]
+impl Control for PostgresStore {
+    async fn count_bulk(&self, asked: &NewBulk) -> StoreResult<u64> {
+        self.count_bulk_jobs(asked).await
+    }
+
+    async fn create_bulk(&self, asked: NewBulk) -> StoreResult<Bulk> {
+        asked.validate()?;
+        in_transaction!(&self.shared, Plans | tx | tx.create_bulk(&asked))
+    }
+
+    async fn bulk(&self, id: BulkId) -> StoreResult<Option<Bulk>> {
+        self.read_bulk(id).await
+    }
+
+    async fn bulks(&self, owner: Option<&str>, before: Option<BulkId>, limit: usize) -> StoreResult<Vec<Bulk>> {
+        self.read_bulks(owner, before, limit).await
+    }
+
+    async fn cancel_bulk(&self, id: BulkId) -> StoreResult<Bulk> {
+        in_transaction!(&self.shared, |tx| tx.cancel_bulk(id))
+    }
+
+    async fn advance_bulks(&self) -> StoreResult<BulkStep> {
+        in_transaction!(&self.shared, |done| (done.done > 0).then_some(Wake::Work), |tx| tx.advance_bulks())
+    }
+}

@@ -1,0 +1,24 @@
+-- Queue control: bulk operations and how far each has come.
+
+CREATE TABLE punctual_bulk_operations (
+  id BLOB NOT NULL PRIMARY KEY CHECK (length(id) = 16),
+  created_at INTEGER NOT NULL,
+  action TEXT NOT NULL CHECK (action IN ('cancel', 'retry', 'reprioritise')),
+  filter TEXT NOT NULL CHECK (json_valid(filter)),
+  -- Whose jobs it is about; null for everybody's.
+  owner TEXT,
+  priority INTEGER,
+  asked_by TEXT,
+  -- The state that is looked through, by its place among those that the action takes, and the last job looked at.
+  cursor_state INTEGER NOT NULL DEFAULT 0 CHECK (cursor_state >= 0),
+  cursor_after BLOB NOT NULL CHECK (length(cursor_after) = 16),
+  done INTEGER NOT NULL DEFAULT 0,
+  passed INTEGER NOT NULL DEFAULT 0,
+  -- When its last step was taken, so that several go on in turn.
+  stepped_at INTEGER NOT NULL,
+  ended_at INTEGER,
+  cancelled INTEGER NOT NULL DEFAULT 0 CHECK (cancelled IN (0, 1)),
+  CHECK ((action = 'reprioritise') = (priority IS NOT NULL))
+) STRICT, WITHOUT ROWID;
+CREATE INDEX punctual_bulk_operations_open ON punctual_bulk_operations (stepped_at, id) WHERE ended_at IS NULL;
+CREATE INDEX punctual_bulk_operations_owner ON punctual_bulk_operations (owner, id) WHERE owner IS NOT NULL;
