@@ -2,12 +2,18 @@
 
 use crate::bulk::{Bulk, BulkStep, NewBulk};
 use crate::id::BulkId;
+use crate::job::NewJob;
 use crate::store::StoreResult;
+use crate::unique::Enqueued;
 use async_trait::async_trait;
 
 /// Queue control beyond the single job.
 #[async_trait]
 pub trait Control: Send + Sync {
+    /// Makes jobs as [`enqueue_jobs`](crate::store::Store::enqueue_jobs) does, and says for which of them an earlier one
+    /// stands because they are unique.
+    async fn enqueue_once(&self, jobs: Vec<NewJob>) -> StoreResult<Vec<Enqueued>>;
+
     /// How many jobs a bulk operation would change now; nothing is written.
     async fn count_bulk(&self, asked: &NewBulk) -> StoreResult<u64>;
 

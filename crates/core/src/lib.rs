@@ -74,6 +74,7 @@ pub mod slot;
 pub mod store;
 pub mod target;
 pub mod timing;
+pub mod unique;
 pub mod upkeep;
 pub mod virtual_clock;
 pub mod words;

@@ -505,7 +505,7 @@ pub trait Store: Access + Backfills + Chains + Checks + Control + Offers + Readi
     // --- jobs ------------------------------------------------------------------------------------------------------
 
     /// Makes jobs, all or none, in the order given. A job with a key may replace one that waits, or give way to the one
-    /// that is there, whose id is the answer then (see [`crate::job_key`]).
+    /// that is there, whose id is the answer then (see [`crate::job_key`]); and so may a unique one ([`crate::unique`]).
     async fn enqueue_jobs(&self, jobs: Vec<NewJob>) -> StoreResult<Vec<JobId>>;
 
     /// Moves delayed jobs whose time has come into their queues, earliest first; says how many.

@@ -57,6 +57,7 @@ pub use punctual_core::id::{JobId, ScheduleId};
 pub use punctual_core::invalid::Invalid;
 pub use punctual_core::job::{Job, JobState, JobView, Run, Whereabouts};
 pub use punctual_core::job_key::JobKeyMode;
+pub use punctual_core::unique::Unique;
 pub use punctual_core::retry::{Backoff, RetryPolicy};
 pub use punctual_core::run::{ErrorCode, Outcome, Trigger};
 pub use punctual_core::schedule::{Missed, Overlap, Schedule};

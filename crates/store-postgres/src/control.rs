@@ -7,10 +7,18 @@ use async_trait::async_trait;
 use punctual_core::bulk::{Bulk, BulkStep, NewBulk};
 use punctual_core::control::Control;
 use punctual_core::id::BulkId;
+use punctual_core::job::NewJob;
+use punctual_core::job_key;
 use punctual_core::store::StoreResult;
+use punctual_core::unique::Enqueued;
 
 #[async_trait]
 impl Control for PostgresStore {
+    async fn enqueue_once(&self, jobs: Vec<NewJob>) -> StoreResult<Vec<Enqueued>> {
+        job_key::check_batch(&jobs)?;
+        self.make_keyed_jobs(&jobs).await
+    }
+
     async fn count_bulk(&self, asked: &NewBulk) -> StoreResult<u64> {
         self.count_bulk_jobs(asked).await
     }

@@ -1,4 +1,4 @@
--- Queue control: bulk operations and how far each has come.
+-- Queue control: bulk operations and how far each has come; unique jobs.
 
 CREATE TABLE punctual_bulk_operations (
   id BLOB NOT NULL PRIMARY KEY CHECK (length(id) = 16),
@@ -22,3 +22,12 @@ CREATE TABLE punctual_bulk_operations (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX punctual_bulk_operations_open ON punctual_bulk_operations (stepped_at, id) WHERE ended_at IS NULL;
 CREATE INDEX punctual_bulk_operations_owner ON punctual_bulk_operations (owner, id) WHERE owner IS NOT NULL;
+
+-- Which job was made last under a unique key, and until when it stands for others.
+CREATE TABLE punctual_unique_keys (
+  key TEXT NOT NULL PRIMARY KEY,
+  job_id BLOB NOT NULL,
+  until_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX punctual_unique_keys_job ON punctual_unique_keys (job_id);
+CREATE INDEX punctual_unique_keys_until ON punctual_unique_keys (until_at);

@@ -5,10 +5,18 @@ use async_trait::async_trait;
 use punctual_core::bulk::{Bulk, BulkStep, NewBulk};
 use punctual_core::control::Control;
 use punctual_core::id::BulkId;
+use punctual_core::job::NewJob;
+use punctual_core::job_key;
 use punctual_core::store::StoreResult;
+use punctual_core::unique::Enqueued;
 
 #[async_trait]
 impl Control for SqliteStore {
+    async fn enqueue_once(&self, jobs: Vec<NewJob>) -> StoreResult<Vec<Enqueued>> {
+        job_key::check_batch(&jobs)?;
+        self.write_plans(move |tx| tx.enqueue_once(&jobs)).await
+    }
+
     async fn count_bulk(&self, asked: &NewBulk) -> StoreResult<u64> {
         self.count_bulk_jobs(asked).await
     }

@@ -107,8 +107,7 @@ impl Store for SqliteStore {
     }
 
     async fn enqueue_jobs(&self, jobs: Vec<NewJob>) -> StoreResult<Vec<JobId>> {
-        jobs.iter().try_for_each(NewJob::validate)?;
-        job_key::refuse_twice(&jobs)?;
+        job_key::check_batch(&jobs)?;
         if jobs.iter().any(|job| job.run_at.is_some()) {
             return self.write_plans(move |tx| tx.enqueue_jobs(&jobs)).await;
         }

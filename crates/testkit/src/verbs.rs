@@ -11,9 +11,10 @@ pub mod words {
     pub use punctual_core::control::Control;
     pub use punctual_core::grant::Grant;
     pub use punctual_core::id::{AuditId, BulkId, GrantId, JobId, NodeId, ReservationId, TokenId};
-    pub use punctual_core::job::JobView;
+    pub use punctual_core::job::{JobView, NewJob};
     pub use punctual_core::readings::{Ended, JobFilter, NodeRow, Page, QueueRow, Readings, ScheduleFilter, Stats};
     pub use punctual_core::schedule::{Schedule, ScheduleDefinition};
+    pub use punctual_core::unique::Enqueued;
     pub use punctual_core::store::{Reservation, Store, StoreError, StoreResult, Template};
 }
 
@@ -41,6 +42,7 @@ macro_rules! with_verbs {
     (Control, $then:ident $others:tt) => {
         $then! {
             Control $others
+            async fn enqueue_once(&self, jobs: Vec<NewJob>) -> Vec<Enqueued>;
             async fn count_bulk(&self, asked: &NewBulk) -> u64;
             async fn create_bulk(&self, asked: NewBulk) -> Bulk;
             async fn bulk(&self, id: BulkId) -> Option<Bulk>;

@@ -68,6 +68,7 @@ const STORY: &[(&str, Prints)] = &[
     ("job add --template hello --json =first", Answer("post", "/jobs")),
     ("job add --queue held --priority 3 --serial-key k --tag cpu --json =second -- sleep 9", Answer("post", "/jobs")),
     ("job add --queue held --job-key one --json =keyed -- true", Answer("post", "/jobs")),
+    ("job add --queue held --unique-for 1h --unique-key daily --json -- true", Answer("post", "/jobs")),
     ("job add --run-at 2099-01-01T00:00:00Z --task mail --json =later", Answer("post", "/jobs")),
     ("job ls --queue held --json", Answer("get", "/jobs")),
     ("job ls --schedule nightly -o jsonl", Lines("Job")),

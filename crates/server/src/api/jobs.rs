@@ -34,7 +34,7 @@ const BATCH_MAX: usize = 1_000;
     responses((status = 201, description = "it is in its queue, or waits for its time", body = JobBody)))]
 pub(crate) async fn create(ask: Ask, sent: Sent<NewJobBody>) -> Answered<Made> {
     let spec = spec_of(&ask, sent.value).await?;
-    if spec.job_key.is_some() {
+    if spec.job_key.is_some() || spec.unique.is_some() {
         let made = create_keyed(&ask, vec![spec]).await?;
         return Ok(Made::new(&made.first()).found_under("/api/v1/jobs"));
     }
@@ -76,7 +76,7 @@ pub(crate) async fn create_batch(ask: Ask, sent: Sent<NewJobs>) -> Answered<Made
     for job in sent.value.jobs {
         specs.push(spec_of(&ask, job).await?);
     }
-    if specs.iter().any(|spec| spec.job_key.is_some()) {
+    if specs.iter().any(|spec| spec.job_key.is_some() || spec.unique.is_some()) {
         return Ok(Made::new(&MadeJobs { items: create_keyed(&ask, specs).await? }));
     }
     let kept = specs.clone();
@@ -95,17 +95,20 @@ async fn spec_of(ask: &Ask, body: NewJobBody) -> Answered<NewJob> {
     Ok(body.into_spec(template, &ask.caller)?)
 }
 
-/// Jobs of which some have a key: what becomes of them depends on who has the key already, so they are read afterwards.
+/// Jobs of which some have a key or are unique: what becomes of them depends on who is there already, so they are read
+/// afterwards.
 async fn create_keyed(ask: &Ask, specs: Vec<NewJob>) -> Answered<Vec<JobBody>> {
     if ask.has_key() {
-        return Err(Invalid::new("job_key", "is given beside an Idempotency-Key, and does the same already")
+        return Err(Invalid::new("job_key", "or unique is given beside an Idempotency-Key, and does the same already")
             .remedy("send one of the two")
             .into());
     }
+    let unique: Vec<bool> = specs.iter().map(|spec| spec.unique.is_some()).collect();
     let mut items = Vec::new();
-    for id in ask.state.store.enqueue_jobs(specs).await? {
-        let view = ask.state.store.job(id).await?;
-        items.push(view.ok_or_else(|| Problem::not_found("job", &id.to_string()))?.into());
+    for (enqueued, unique) in ask.state.store.enqueue_once(specs).await?.into_iter().zip(unique) {
+        let id = enqueued.id;
+        let view = ask.state.store.job(id).await?.ok_or_else(|| Problem::not_found("job", &id.to_string()))?;
+        items.push(if unique { JobBody::found(view, !enqueued.is_new) } else { view.into() });
     }
     Ok(items)
 }

@@ -129,6 +129,13 @@ document_schemas! {
             "max_age": { "type": ["string", "null"], "description": "No retry when the first job is older than this." },
             "max_interruptions": { "type": "integer", "minimum": 0, "maximum": 1000 } }
     };
+    UniqueDocument as "Unique" = {
+        "type": "object", "description": "Once in a period.", "additionalProperties": false, "required": ["period"], "properties": {
+            "key": { "type": ["string", "null"], "description": "What makes two jobs the same; their target, input, queue and owner unless given." },
+            "period": { "type": "string", "description": "From the making of the first, a duration such as 1h." },
+            "states": { "type": ["array", "null"], "minItems": 1, "items": { "$ref": "#/components/schemas/JobState" },
+                "description": "Only while the first, or its last retry, is in one of these; waiting, scheduled, queued, running, completed unless given." } }
+    };
     MissedDocument as "Missed" = {
         "description": "What happens to slots that passed while nobody could fire them.",
         "oneOf": [

@@ -29,6 +29,7 @@ pub mod repair;
 pub mod runs;
 pub mod schedules;
 pub mod steering;
+pub mod unique;
 
 /// The one list: hands every case, by group, to another macro.
 #[macro_export]
@@ -76,6 +77,17 @@ macro_rules! for_each_conformance_case {
                 c04_two_who_go_on_at_once_change_each_job_once,
                 c18_a_cancelled_bulk_operation_stops_and_is_listed,
                 c18_a_bulk_operation_that_can_do_nothing_is_refused,
+            }
+            unique {
+                c18_a_unique_job_is_made_once_in_its_period,
+                c18_a_unique_key_makes_jobs_the_same_whatever_they_do,
+                c18_a_unique_job_without_success_is_made_again,
+                c18_a_batch_with_the_same_unique_job_twice_makes_it_once,
+                c18_of_many_who_make_a_unique_job_at_once_exactly_one_does,
+                c18_the_edit_of_a_unique_job_stands_for_it,
+                c18_unique_keys_that_are_over_are_forgotten,
+                c18_uniqueness_that_makes_no_sense_is_refused,
+                c18_calls_within_a_while_become_one_batch,
             }
             readings {
                 b10_jobs_made_at_the_same_instant_are_listed_once_each,

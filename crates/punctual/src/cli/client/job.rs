@@ -85,6 +85,12 @@ pub(crate) struct NewArgs {
     /// What happens to one that waits already: replace, `preserve_run_at` or `unsafe_dedupe` [default: replace]
     #[arg(long, value_name = "MODE", requires = "job_key")]
     job_key_mode: Option<String>,
+    /// Make it once in this time: an earlier job that is the same is the answer then
+    #[arg(long, value_name = "TIME", conflicts_with = "job_key")]
+    unique_for: Option<String>,
+    /// What makes two jobs the same [default: their target, input and queue]
+    #[arg(long, value_name = "KEY", requires = "unique_for")]
+    unique_key: Option<String>,
     /// A resource tag; may be given more than once
     #[arg(long = "tag", value_name = "TAG")]
     tags: Vec<String>,
@@ -272,6 +278,8 @@ impl NewArgs {
         body.put("serial_key", self.serial_key.as_ref());
         body.put("job_key", self.job_key.as_ref());
         body.put("job_key_mode", self.job_key_mode.as_ref());
+        let unique = |period: &String| json!({ "key": self.unique_key, "period": period });
+        body.put("unique", self.unique_for.as_ref().map(unique));
         body.put("timeout", self.timeout.as_ref());
         body.put("priority", self.priority);
         body.put("retry", self.attempts.map(|most| attempts(json!({}), most)));
@@ -281,7 +289,7 @@ impl NewArgs {
 
 /// Puts a job into its queue. A job key does what an idempotency key does, and the API takes one of the two.
 pub(crate) async fn enqueue(api: &Api, body: &Body) -> Result<Answer, Stop> {
-    if body.has("job_key") { api.change(Method::POST, "/jobs", body).await } else { api.create("/jobs", body).await }
+    if body.has("job_key") || body.has("unique") { api.change(Method::POST, "/jobs", body).await } else { api.create("/jobs", body).await }
 }
 
 impl AddArgs {
