@@ -1,11 +1,26 @@
 //! The part of the store port that steers many jobs at once, and what waits for each other.
 
 use crate::bulk::{Bulk, BulkStep, NewBulk};
-use crate::id::BulkId;
+use crate::id::{BulkId, JobId, ReservationId};
 use crate::job::NewJob;
-use crate::store::StoreResult;
+use crate::readings::Count;
+use crate::store::{Reservation, StoreResult};
 use crate::unique::Enqueued;
 use async_trait::async_trait;
+use jiff::{SignedDuration, Timestamp};
+
+/// A serial key whose next jobs wait because one has failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SerialHold {
+    /// The key.
+    pub key: String,
+    /// The job that failed last.
+    pub job_id: JobId,
+    /// Since when.
+    pub held_at: Timestamp,
+    /// How many jobs of the key are queued.
+    pub waiting: Count,
+}
 
 /// Queue control beyond the single job.
 #[async_trait]
@@ -31,4 +46,17 @@ pub trait Control: Send + Sync {
 
     /// Takes the next step of the bulk operation that has waited longest.
     async fn advance_bulks(&self) -> StoreResult<BulkStep>;
+
+    /// Serial keys that are held, in order of key.
+    async fn serial_holds(&self, after: Option<&str>, limit: usize) -> StoreResult<Vec<SerialHold>>;
+
+    /// One of them.
+    async fn serial_hold(&self, key: &str) -> StoreResult<Option<SerialHold>>;
+
+    /// Lets the next job of a key go although the one that failed has not been made good. Refused: keys that are not
+    /// held.
+    async fn release_serial_key(&self, key: &str) -> StoreResult<SerialHold>;
+
+    /// Holds a queue for longer, from now. Refused: holds that have ended, because others may have been there since.
+    async fn renew_reservation(&self, id: ReservationId, for_how_long: SignedDuration) -> StoreResult<Reservation>;
 }

@@ -7,7 +7,7 @@ use crate::job_key::JobKey;
 use crate::json::Json;
 use crate::name;
 use crate::order::Place;
-use crate::retry::RetryPolicy;
+use crate::retry::{RetryPolicy, SerialOnFailure};
 use crate::run::{ErrorCode, Outcome, Trigger};
 use crate::schedule::Schedule;
 use crate::target::Target;
@@ -219,6 +219,10 @@ impl NewJob {
         }
         if let Some(key) = &self.job_key {
             named("job_key", &key.key)?;
+        }
+        if self.serial_key.is_none() && self.retry.serial_on_failure == SerialOnFailure::Hold {
+            let problem = "has no meaning without serial_key";
+            return Err(Invalid::new("retry.serial_on_failure", problem).remedy("give the job a serial_key"));
         }
         if let Some(unique) = &self.unique {
             unique.validate()?;

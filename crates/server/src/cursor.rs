@@ -20,6 +20,7 @@ pub(crate) enum List {
     Audit,
     Backfills,
     Bulks,
+    SerialKeys,
     Lines,
 }
 
@@ -36,6 +37,7 @@ impl List {
             Self::Audit => 'a',
             Self::Backfills => 'b',
             Self::Bulks => 'u',
+            Self::SerialKeys => 'h',
             Self::Lines => 'o',
         }
     }

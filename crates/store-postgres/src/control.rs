@@ -1,15 +1,18 @@
 //! Queue control, verb by verb: each is one transaction, or one statement where that is enough.
 
-use crate::PostgresStore;
+use crate::params::params;
 use crate::tx::in_transaction;
 use crate::wake::Wake;
+use crate::{PostgresStore, serial};
 use async_trait::async_trait;
+use jiff::SignedDuration;
 use punctual_core::bulk::{Bulk, BulkStep, NewBulk};
-use punctual_core::control::Control;
-use punctual_core::id::BulkId;
+use punctual_core::control::{Control, SerialHold};
+use punctual_core::duration;
+use punctual_core::id::{BulkId, ReservationId};
 use punctual_core::job::NewJob;
 use punctual_core::job_key;
-use punctual_core::store::StoreResult;
+use punctual_core::store::{Reservation, StoreResult};
 use punctual_core::unique::Enqueued;
 
 #[async_trait]
@@ -42,5 +45,25 @@ impl Control for PostgresStore {
 
     async fn advance_bulks(&self) -> StoreResult<BulkStep> {
         in_transaction!(&self.shared, |done| (done.done > 0).then_some(Wake::Work), |tx| tx.advance_bulks())
+    }
+
+    async fn serial_holds(&self, after: Option<&str>, limit: usize) -> StoreResult<Vec<SerialHold>> {
+        let find = format!("{} WHERE h.key > $2 ORDER BY h.key LIMIT $3", serial::COLUMNS);
+        let params = params![serial::counted(), after.unwrap_or_default(), crate::params::limit(limit)];
+        Ok(self.shared.read(&find, params, serial::hold).await?)
+    }
+
+    async fn serial_hold(&self, key: &str) -> StoreResult<Option<SerialHold>> {
+        let find = format!("{} WHERE h.key = $2", serial::COLUMNS);
+        Ok(self.shared.read(&find, serial::one_params(key), serial::hold).await?.pop())
+    }
+
+    async fn release_serial_key(&self, key: &str) -> StoreResult<SerialHold> {
+        in_transaction!(&self.shared, Work | tx | tx.release_serial_key(key))
+    }
+
+    async fn renew_reservation(&self, id: ReservationId, for_how_long: SignedDuration) -> StoreResult<Reservation> {
+        duration::check("expires_in", for_how_long)?;
+        in_transaction!(&self.shared, |tx| tx.renew_reservation(id, for_how_long))
     }
 }

@@ -64,6 +64,18 @@ impl Tx<'_> {
         Ok(made)
     }
 
+    /// Only one that is still held can be held for longer: jobs may have gone out since one has run out. Claims wait, and
+    /// the time is asked for when they do, not when this transaction began.
+    pub(crate) async fn renew_reservation(&mut self, id: ReservationId, by: SignedDuration) -> Work<Reservation> {
+        self.stop_claims().await?;
+        let renew = "UPDATE punctual_internal.reservations SET expires_at = greatest(expires_at, $3)
+                     WHERE id = $1 AND ended_at IS NULL AND expires_at > coalesce($2, clock_timestamp())
+                     RETURNING id, queue, holder, reserved_at, expires_at";
+        let until = self.now.saturating_add(by).unwrap_or(jiff::Timestamp::MAX);
+        let renewed = self.one(renew, params![id.0, self.turned(), time(until)], reservation).await?;
+        Ok(renewed.ok_or_else(|| StoreError::NotFound { what: "reservation", key: id.to_string() })?)
+    }
+
     pub(crate) async fn release_reservation(&mut self, id: ReservationId) -> Work<()> {
         let end = "UPDATE punctual_internal.reservations SET ended_at = coalesce(ended_at, $2) WHERE id = $1";
         match self.execute(end, params![id.0, self.at()]).await? {

@@ -34,6 +34,7 @@ mod records;
 mod recover;
 mod rows;
 mod schedules;
+mod serial;
 mod session;
 mod singles;
 pub mod sql;

@@ -27,7 +27,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration { number: 4, name: "access", breaking: false, sql: include_str!("../migrations/0004_access.sql") },
     Migration { number: 5, name: "join", breaking: true, sql: include_str!("../migrations/0005_join.sql") },
     Migration { number: 6, name: "backfill", breaking: false, sql: include_str!("../migrations/0006_backfill.sql") },
-    Migration { number: 8, name: "control", breaking: false, sql: include_str!("../migrations/0008_control.sql") },
+    Migration { number: 8, name: "control", breaking: true, sql: include_str!("../migrations/0008_control.sql") },
 ];
 
 /// The oldest server this store works on, as it numbers itself.

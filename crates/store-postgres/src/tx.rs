@@ -144,6 +144,11 @@ impl<'s> Tx<'s> {
         JobId::at(self.now, self.id_bits())
     }
 
+    /// The instant that the clock is turned to, if it is not the database's own.
+    pub(crate) fn turned(&self) -> Option<SystemTime> {
+        self.shared.turned()
+    }
+
     /// The present instant as it is sent.
     pub(crate) fn at(&self) -> SystemTime {
         time(self.now)

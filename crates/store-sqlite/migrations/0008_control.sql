@@ -1,4 +1,4 @@
--- Queue control: bulk operations and how far each has come; unique jobs.
+-- Queue control: bulk operations and how far each has come; unique jobs; serial keys that are held by a failure.
 
 CREATE TABLE punctual_bulk_operations (
   id BLOB NOT NULL PRIMARY KEY CHECK (length(id) = 16),
@@ -31,3 +31,10 @@ CREATE TABLE punctual_unique_keys (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX punctual_unique_keys_job ON punctual_unique_keys (job_id);
 CREATE INDEX punctual_unique_keys_until ON punctual_unique_keys (until_at);
+
+-- Serial keys whose next jobs wait, and the job whose failure they wait for.
+CREATE TABLE punctual_serial_holds (
+  key TEXT NOT NULL PRIMARY KEY,
+  job_id BLOB NOT NULL,
+  held_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;

@@ -300,6 +300,8 @@ impl Tx<'_> {
         let new = self.insert_and_place(&spec, &origin)?;
         let insert = "INSERT INTO punctual_retries (retry_of, job_id) VALUES (?1, ?2)";
         self.execute(insert, params![id.as_bytes(), new.as_bytes()])?;
+        // If the key waits for this job, only now it is seen that it has come.
+        self.settle_serial_key(spec.serial_key.as_deref())?;
         Ok(new)
     }
 }

@@ -1,13 +1,15 @@
 //! Queue control, verb by verb: each hands its work to the writer or a reader.
 
-use crate::SqliteStore;
+use crate::{SqliteStore, serial};
 use async_trait::async_trait;
+use jiff::SignedDuration;
 use punctual_core::bulk::{Bulk, BulkStep, NewBulk};
-use punctual_core::control::Control;
-use punctual_core::id::BulkId;
+use punctual_core::control::{Control, SerialHold};
+use punctual_core::duration;
+use punctual_core::id::{BulkId, ReservationId};
 use punctual_core::job::NewJob;
 use punctual_core::job_key;
-use punctual_core::store::StoreResult;
+use punctual_core::store::{Reservation, StoreResult};
 use punctual_core::unique::Enqueued;
 
 #[async_trait]
@@ -44,5 +46,25 @@ impl Control for SqliteStore {
             self.ring();
         }
         Ok(done)
+    }
+
+    async fn serial_holds(&self, after: Option<&str>, limit: usize) -> StoreResult<Vec<SerialHold>> {
+        let after = after.unwrap_or_default().to_owned();
+        self.read(move |connection| serial::read_holds(connection, &after, limit)).await
+    }
+
+    async fn serial_hold(&self, key: &str) -> StoreResult<Option<SerialHold>> {
+        let key = key.to_owned();
+        self.read(move |connection| serial::read_hold(connection, &key)).await
+    }
+
+    async fn release_serial_key(&self, key: &str) -> StoreResult<SerialHold> {
+        let key = key.to_owned();
+        self.write_and_wake(move |tx| tx.release_serial_key(&key)).await
+    }
+
+    async fn renew_reservation(&self, id: ReservationId, for_how_long: SignedDuration) -> StoreResult<Reservation> {
+        duration::check("expires_in", for_how_long)?;
+        self.write(move |tx| tx.renew_reservation(id, for_how_long)).await
     }
 }

@@ -52,6 +52,16 @@ impl Tx<'_> {
         Ok(made)
     }
 
+    /// Only one that is still held can be held for longer: jobs may have gone out since one has run out.
+    pub(crate) fn renew_reservation(&mut self, id: ReservationId, by: SignedDuration) -> StoreResult<Reservation> {
+        let renew = "UPDATE punctual_reservations SET expires_at = max(expires_at, ?3)
+                     WHERE id = ?1 AND ended_at IS NULL AND expires_at > ?2
+                     RETURNING id, queue, holder, reserved_at, expires_at";
+        let until = self.now.saturating_add(by).unwrap_or(jiff::Timestamp::MAX);
+        let renewed = self.one(renew, params![id.as_bytes(), self.now_us(), until.as_microsecond()], reservation)?;
+        renewed.ok_or_else(|| StoreError::NotFound { what: "reservation", key: id.to_string() })
+    }
+
     pub(crate) fn release_reservation(&mut self, id: ReservationId) -> StoreResult<()> {
         let end = "UPDATE punctual_reservations SET ended_at = coalesce(ended_at, ?2) WHERE id = ?1";
         match self.execute(end, params![id.as_bytes(), self.now_us()])? {

@@ -29,6 +29,7 @@ mod readings;
 mod records;
 mod rows;
 mod schedules;
+mod serial;
 pub mod sql;
 pub mod sql_target;
 mod store;

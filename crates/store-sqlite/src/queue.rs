@@ -230,6 +230,9 @@ impl Tx<'_> {
             )?;
         }
         self.hand_key_on(old, new)?;
+        // If a key waits for this job, only now it is seen that it has another id.
+        let key = self.job(new)?.and_then(|job| job.spec.serial_key);
+        self.settle_serial_key(key.as_deref())?;
         Ok(new)
     }
 

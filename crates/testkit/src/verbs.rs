@@ -3,12 +3,12 @@
 /// What the verbs are about, for [`with_verbs`](crate::with_verbs).
 pub mod words {
     pub use async_trait::async_trait;
-    pub use jiff::Timestamp;
+    pub use jiff::{SignedDuration, Timestamp};
     pub use punctual_core::access::{
         Access, AuditRow, Change, Forgotten, NewGrant, NewToken, SecretHash, Session, StoredAnswer, Token,
     };
     pub use punctual_core::bulk::{Bulk, BulkStep, NewBulk};
-    pub use punctual_core::control::Control;
+    pub use punctual_core::control::{Control, SerialHold};
     pub use punctual_core::grant::Grant;
     pub use punctual_core::id::{AuditId, BulkId, GrantId, JobId, NodeId, ReservationId, TokenId};
     pub use punctual_core::job::{JobView, NewJob};
@@ -48,6 +48,10 @@ macro_rules! with_verbs {
             async fn bulk(&self, id: BulkId) -> Option<Bulk>;
             async fn bulks(&self, owner: Option<&str>, before: Option<BulkId>, limit: usize) -> Vec<Bulk>;
             async fn cancel_bulk(&self, id: BulkId) -> Bulk;
+            async fn serial_holds(&self, after: Option<&str>, limit: usize) -> Vec<SerialHold>;
+            async fn serial_hold(&self, key: &str) -> Option<SerialHold>;
+            async fn release_serial_key(&self, key: &str) -> SerialHold;
+            async fn renew_reservation(&self, id: ReservationId, for_how_long: SignedDuration) -> Reservation;
         }
     };
     (Access, $then:ident $others:tt) => {

@@ -19,6 +19,7 @@ mod pooler;
 mod process;
 mod readme;
 mod rehearse;
+mod reserve;
 mod serve;
 mod sharing;
 mod targets;

@@ -174,6 +174,9 @@ pub(crate) struct JobBody {
     queued_at: Option<Timestamp>,
     /// Whether it may be claimed; false while another job holds its serial key.
     ready: Option<bool>,
+    /// Told of a single job: why it may not be claimed yet.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    waits_for: Option<String>,
     /// Told by whoever makes a unique job: whether it was there already.
     #[serde(skip_serializing_if = "Option::is_none")]
     existing: Option<bool>,
@@ -244,6 +247,11 @@ impl JobBody {
         Self { queued_at: (!delayed).then_some(created_at), ..Self::of(job, state) }
     }
 
+    /// The same, with what it waits for.
+    pub(crate) fn waiting_for(self, why: Option<String>) -> Self {
+        Self { waits_for: why, ..self }
+    }
+
     /// The same, with whether it was there already.
     pub(crate) fn found(view: JobView, existing: bool) -> Self {
         Self { existing: Some(existing), ..view.into() }
@@ -278,6 +286,7 @@ impl JobBody {
             root_job_id: job.root_job_id.0,
             queued_at: None,
             ready: None,
+            waits_for: None,
             existing: None,
             run: None,
         }

@@ -10,6 +10,7 @@ pub(crate) mod plans;
 pub(crate) mod queues;
 pub(crate) mod schedule_shapes;
 pub(crate) mod schedules;
+pub(crate) mod serial_keys;
 pub(crate) mod steering;
 pub(crate) mod system;
 pub(crate) mod templates;
@@ -95,6 +96,7 @@ fn guarded() -> OpenApiRouter<AppState> {
         .routes(routes!(jobs::get, jobs::edit))
         .routes(routes!(jobs::cancel))
         .routes(routes!(jobs::retry))
+        .routes(routes!(jobs::chain_end))
         .routes(routes!(jobs::move_to))
         .routes(routes!(jobs::logs))
         .routes(routes!(jobs::artifacts))
@@ -106,6 +108,9 @@ fn guarded() -> OpenApiRouter<AppState> {
         .routes(routes!(queues::jobs))
         .routes(routes!(queues::reserve))
         .routes(routes!(queues::release))
+        .routes(routes!(queues::renew))
+        .routes(routes!(serial_keys::list))
+        .routes(routes!(serial_keys::release))
         .routes(routes!(templates::create, templates::list))
         .routes(routes!(templates::get))
         .routes(routes!(tokens::create, tokens::list))

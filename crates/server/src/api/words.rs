@@ -127,7 +127,8 @@ document_schemas! {
             "base": { "type": "string", "description": "The first wait, a duration such as 1s." },
             "max": { "type": "string", "description": "The longest wait, a duration such as 10m." },
             "max_age": { "type": ["string", "null"], "description": "No retry when the first job is older than this." },
-            "max_interruptions": { "type": "integer", "minimum": 0, "maximum": 1000 } }
+            "max_interruptions": { "type": "integer", "minimum": 0, "maximum": 1000 },
+            "serial_on_failure": { "type": "string", "enum": ["continue", "hold"], "description": "Whether the next jobs of its serial key wait until it is made good." } }
     };
     UniqueDocument as "Unique" = {
         "type": "object", "description": "Once in a period.", "additionalProperties": false, "required": ["period"], "properties": {

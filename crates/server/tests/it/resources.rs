@@ -20,6 +20,8 @@ on_both_stores! {
     c04_a_failed_job_is_retried_and_its_run_is_shown,
     b10_lists_go_on_from_their_cursors,
     c11_queues_are_paused_and_reserved,
+    c18_many_jobs_are_changed_at_once,
+    c18_a_unique_job_is_marked_when_it_was_there,
     d09_templates_are_made_and_used,
     d04_plans_and_reasons_are_told,
     e07_the_api_answers_while_the_engine_does_not_run,
@@ -268,10 +270,66 @@ async fn c11_queues_are_paused_and_reserved(world: &World) {
     assert_eq!(world.get("/queues/mail").await["reservation"]["id"], held["id"]);
     let second = world.post("/queues/mail/reservations", &json!({ "expires_in": "5m" })).await;
     assert_eq!(second.refused(409), "reserved");
+    let waited = world.post("/queues/mail/reservations", &json!({ "wait": "100ms" })).await;
+    assert_eq!(waited.refused(409), "reserved", "it waited, and it was not enough");
+    let long = world.post("/queues/mail/reservations", &json!({ "wait": "1h" })).await;
+    assert_eq!(long.json()["errors"][0]["pointer"], "/wait");
+    let renew = format!("/reservations/{}/renew", held["id"].as_str().unwrap());
+    let renewed = world.post(&renew, &json!({ "expires_in": "10m" })).await.expect(200);
+    assert!(renewed["expires_at"].as_str() > held["expires_at"].as_str(), "{renewed}");
     let path = format!("/reservations/{}", held["id"].as_str().unwrap());
     world.call("DELETE", &path).send().await.expect(204);
     assert_eq!(world.get("/queues/mail").await["reservation"], Value::Null);
     assert_eq!(world.call("DELETE", &path).send().await.refused(404), "not_found");
+    assert_eq!(world.post(&renew, &json!({})).await.refused(404), "not_found");
+    // Somebody who waits gets it as soon as it is given back.
+    let held = world.post("/queues/mail/reservations", &json!({})).await.expect(201);
+    let path = format!("/reservations/{}", held["id"].as_str().unwrap());
+    let patient = json!({ "wait": "1m" });
+    let waiting = world.post("/queues/mail/reservations", &patient);
+    let releasing = async { world.call("DELETE", &path).send().await.expect(204) };
+    let (waited, _) = tokio::join!(waiting, releasing);
+    assert_ne!(waited.expect(201)["id"], held["id"]);
+}
+
+async fn c18_many_jobs_are_changed_at_once(world: &World) {
+    let job = json!({ "target": { "kind": "task", "name": "t" }, "queue": "bulk" });
+    for _ in 0..3 {
+        world.post("/jobs", &job).await.expect(201);
+    }
+    let everything = world.post("/jobs/bulk", &json!({ "action": "cancel" })).await;
+    assert_eq!(everything.json()["errors"][0]["pointer"], "/filter", "all must be said");
+    let mut cancel = json!({ "action": "cancel", "filter": { "queue": "bulk" }, "dry_run": true });
+    assert_eq!(world.post("/jobs/bulk", &cancel).await.expect(200)["jobs"], 3);
+    let wrong = json!({ "action": "cancel", "filter": { "state": "completed" } });
+    assert_eq!(world.post("/jobs/bulk", &wrong).await.json()["errors"][0]["pointer"], "/state");
+    cancel["dry_run"] = json!(false);
+    let begun = world.post("/jobs/bulk", &cancel).await.expect(201);
+    assert_eq!((&begun["state"], &begun["filter"]["queue"]), (&json!("running"), &json!("bulk")));
+    while world.store.advance_bulks().await.unwrap().more {}
+    let path = format!("/bulk-operations/{}", begun["id"].as_str().unwrap());
+    let over = world.get(&path).await;
+    assert_eq!((&over["state"], &over["done"]), (&json!("done"), &json!(3)));
+    assert_eq!(world.get("/jobs?queue=bulk&state=cancelled").await["items"].as_array().unwrap().len(), 3);
+    assert_eq!(world.get("/bulk-operations").await["items"][0], over);
+    let cancelled = world.post(&format!("{path}/cancel"), &json!({})).await.expect(200);
+    assert_eq!(cancelled, over, "it has ended, and stays as it is");
+    assert_eq!(world.call("GET", "/bulk-operations/x").send().await.refused(404), "not_found");
+}
+
+async fn c18_a_unique_job_is_marked_when_it_was_there(world: &World) {
+    let job = json!({ "target": { "kind": "task", "name": "t" }, "unique": { "period": "1h" } });
+    let first = world.post("/jobs", &job).await.expect(201);
+    let second = world.post("/jobs", &job).await.expect(201);
+    assert_eq!((&first["existing"], &second["existing"]), (&json!(false), &json!(true)));
+    assert_eq!(first["id"], second["id"]);
+    let mut other = job.clone();
+    other["input"] = json!(7);
+    let batch = world.post("/jobs/batch", &json!({ "jobs": [job, other] })).await.expect(201);
+    let marks: Vec<&Value> = batch["items"].as_array().unwrap().iter().map(|item| &item["existing"]).collect();
+    assert_eq!(marks, [&json!(true), &json!(false)]);
+    let both = json!({ "target": { "kind": "task", "name": "t" }, "unique": { "period": "1h" }, "job_key": "k" });
+    assert_eq!(world.post("/jobs", &both).await.json()["errors"][0]["pointer"], "/unique");
 }
 
 async fn d09_templates_are_made_and_used(world: &World) {

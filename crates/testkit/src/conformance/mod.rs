@@ -28,6 +28,7 @@ pub mod recovery;
 pub mod repair;
 pub mod runs;
 pub mod schedules;
+pub mod serial;
 pub mod steering;
 pub mod unique;
 
@@ -77,6 +78,16 @@ macro_rules! for_each_conformance_case {
                 c04_two_who_go_on_at_once_change_each_job_once,
                 c18_a_cancelled_bulk_operation_stops_and_is_listed,
                 c18_a_bulk_operation_that_can_do_nothing_is_refused,
+            }
+            serial {
+                a06_a_failure_holds_its_key_until_it_is_made_good,
+                a06_a_held_key_waits_for_the_retries_of_its_policy,
+                a06_without_the_setting_the_next_one_goes,
+                a06_whatever_comes_to_a_held_key_waits,
+                a06_a_held_key_is_listed_and_can_be_released,
+                a06_a_serial_schedule_may_hold_its_slots,
+                a06_of_many_nodes_none_takes_what_a_failure_holds,
+                c11_a_hold_of_a_queue_can_be_renewed_until_it_has_ended,
             }
             unique {
                 c18_a_unique_job_is_made_once_in_its_period,

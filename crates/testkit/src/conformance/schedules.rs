@@ -4,7 +4,7 @@ use crate::prelude::*;
 use jiff::{SignedDuration, Timestamp};
 use punctual_core::job::{JobState, NewJob, Timeout};
 use punctual_core::name::Name;
-use punctual_core::retry::{Backoff, RetryPolicy};
+use punctual_core::retry::{Backoff, RetryPolicy, SerialOnFailure};
 use punctual_core::run::ErrorCode;
 use punctual_core::schedule::{Dependency, Missed, Overlap, Schedule, ScheduleDefinition, ScheduleResults, Source};
 use punctual_core::slot::{Decision, Reason};
@@ -112,6 +112,7 @@ fn full_definition(template: &Schedule, template_id: punctual_core::id::Template
             max: mins(20),
             max_age: Some(mins(90)),
             max_interruptions: 4,
+            serial_on_failure: SerialOnFailure::Hold,
         },
         timeout: Timeout::Never,
         missed: Missed::All { limit: 17, window: Some(mins(30)) },

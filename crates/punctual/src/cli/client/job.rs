@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::api::{Answer, Api, escaped, with_query};
 use super::bulk;
-use super::policy::attempts;
+use super::policy::retrying;
 use super::show::{self, Cell, Column, ListArgs, ShowArgs};
 use super::target::{Body, TargetArgs, json_text};
 use crate::cli::{Output, Stop};
@@ -79,6 +79,9 @@ pub(crate) struct NewArgs {
     /// Jobs with the same key run one at a time, in order
     #[arg(long, value_name = "KEY")]
     serial_key: Option<String>,
+    /// Whether the next jobs of its serial key wait when it fails: continue or hold [default: continue]
+    #[arg(long, value_name = "WHAT", requires = "serial_key")]
+    serial_on_failure: Option<String>,
     /// At most one job with this key waits
     #[arg(long, value_name = "KEY")]
     job_key: Option<String>,
@@ -96,7 +99,7 @@ pub(crate) struct NewArgs {
     tags: Vec<String>,
     /// How often it is tried in all
     #[arg(long, value_name = "N")]
-    attempts: Option<u32>,
+    pub(crate) attempts: Option<u32>,
     /// How long it may run, or none [default: 1h]
     #[arg(long, value_name = "TIME")]
     timeout: Option<String>,
@@ -269,10 +272,6 @@ pub(crate) fn say_made(out: &mut Output, show: ShowArgs, answer: &Answer) -> Res
 }
 
 impl NewArgs {
-    pub(crate) fn attempts_unsaid(&self) -> bool {
-        self.attempts.is_none()
-    }
-
     pub(crate) fn put(&self, body: &mut Body) {
         body.put("queue", self.queue.as_ref());
         body.put("serial_key", self.serial_key.as_ref());
@@ -282,7 +281,8 @@ impl NewArgs {
         body.put("unique", self.unique_for.as_ref().map(unique));
         body.put("timeout", self.timeout.as_ref());
         body.put("priority", self.priority);
-        body.put("retry", self.attempts.map(|most| attempts(json!({}), most)));
+        let retry = || retrying(json!({}), self.attempts, self.serial_on_failure.as_ref());
+        body.put("retry", (self.attempts.is_some() || self.serial_on_failure.is_some()).then(retry));
         body.put("tags", Some(&self.tags).filter(|tags| !tags.is_empty()));
     }
 }

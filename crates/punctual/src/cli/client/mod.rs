@@ -7,6 +7,7 @@ mod doctor;
 mod job;
 mod policy;
 mod queue;
+mod reserve;
 mod run;
 mod schedule;
 mod show;

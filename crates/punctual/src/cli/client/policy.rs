@@ -82,6 +82,9 @@ pub(crate) struct PolicyArgs {
     /// How often a job is tried in all
     #[arg(long, value_name = "N")]
     attempts: Option<u32>,
+    /// With --serial, whether the next jobs wait when one fails: continue or hold [default: continue]
+    #[arg(long, value_name = "WHAT")]
+    serial_on_failure: Option<String>,
     /// How long a job may run, or none [default: 1h]
     #[arg(long, value_name = "TIME")]
     timeout: Option<String>,
@@ -90,7 +93,7 @@ pub(crate) struct PolicyArgs {
 impl PolicyArgs {
     /// Whether something is said about a part of the retry policy.
     pub(crate) fn changes_retry(&self) -> bool {
-        self.attempts.is_some()
+        self.attempts.is_some() || self.serial_on_failure.is_some()
     }
 
     /// `retry` is the policy that other attempts are put into.
@@ -104,7 +107,7 @@ impl PolicyArgs {
         body.put("priority", self.priority);
         body.put("serial", self.serial);
         body.put("max_concurrent_runs", self.max_concurrent_runs);
-        body.put("retry", self.attempts.map(|most| attempts(retry, most)));
+        body.put("retry", self.changes_retry().then(|| retrying(retry, self.attempts, self.serial_on_failure.as_ref())));
         if !self.labels.is_empty() {
             let labels: Map<String, Value> = self.labels.iter().map(|(k, v)| (k.clone(), json!(v))).collect();
             body.put("labels", Some(labels));
@@ -112,9 +115,14 @@ impl PolicyArgs {
     }
 }
 
-/// A retry policy with another number of attempts.
-pub(crate) fn attempts(mut policy: Value, most: u32) -> Value {
-    policy["max_attempts"] = json!(most);
+/// A retry policy with another number of attempts, or with another word for the serial key, as far as they are said.
+pub(crate) fn retrying(mut policy: Value, attempts: Option<u32>, serial_on_failure: Option<&String>) -> Value {
+    if let Some(most) = attempts {
+        policy["max_attempts"] = json!(most);
+    }
+    if let Some(word) = serial_on_failure {
+        policy["serial_on_failure"] = json!(word);
+    }
     policy
 }
 
