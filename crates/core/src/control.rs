@@ -1,6 +1,7 @@
 //! The part of the store port that steers many jobs at once, and what waits for each other.
 
 use crate::bulk::{Bulk, BulkStep, NewBulk};
+use crate::cron::CronPreset;
 use crate::id::{BulkId, JobId, ReservationId};
 use crate::job::NewJob;
 use crate::readings::Count;
@@ -59,4 +60,19 @@ pub trait Control: Send + Sync {
 
     /// Holds a queue for longer, from now. Refused: holds that have ended, because others may have been there since.
     async fn renew_reservation(&self, id: ReservationId, for_how_long: SignedDuration) -> StoreResult<Reservation>;
+
+    /// Forgets a template; jobs and schedules that were made from it stay. Refused: names that nothing has.
+    async fn delete_template(&self, name: &str) -> StoreResult<()>;
+
+    /// Stores a cron preset. Refused: names taken, expressions that cannot be read.
+    async fn create_cron_preset(&self, preset: CronPreset) -> StoreResult<CronPreset>;
+
+    /// The cron presets that people made, in order of name.
+    async fn cron_presets(&self, after: Option<&str>, limit: usize) -> StoreResult<Vec<CronPreset>>;
+
+    /// One of them.
+    async fn cron_preset(&self, name: &str) -> StoreResult<Option<CronPreset>>;
+
+    /// Forgets one; schedules keep their expressions. Refused: names that nothing has.
+    async fn delete_cron_preset(&self, name: &str) -> StoreResult<()>;
 }

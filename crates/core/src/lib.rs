@@ -73,6 +73,7 @@ pub mod secret;
 pub mod slot;
 pub mod store;
 pub mod target;
+pub mod template;
 pub mod timing;
 pub mod unique;
 pub mod upkeep;

@@ -10,7 +10,7 @@ use crate::chain::Chains;
 use crate::checks::Checks;
 use crate::closing::Again;
 use crate::control::Control;
-use crate::id::{ClaimId, JobId, LeaseId, NodeId, ReservationId, ScheduleId, TemplateId};
+use crate::id::{ClaimId, JobId, LeaseId, NodeId, ReservationId, ScheduleId};
 use crate::invalid::Invalid;
 use crate::job::{Artifact, Job, JobState, JobView, NewJob, Run};
 use crate::json::Json;
@@ -22,6 +22,8 @@ use crate::records::RunRecords;
 use crate::run::{ErrorCode, Outcome};
 use crate::schedule::{Schedule, ScheduleDefinition};
 use crate::slot::SlotRow;
+use crate::template::Parameter;
+pub use crate::template::Template;
 use crate::upkeep::Upkeep;
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
@@ -359,19 +361,6 @@ pub struct Reservation {
     pub expires_at: Timestamp,
 }
 
-/// A named job definition that schedules and callers start from (D09).
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Template {
-    /// Its identity.
-    pub id: TemplateId,
-    /// Its name.
-    pub name: Name,
-    /// What jobs made from it look like.
-    pub job: NewJob,
-    /// When it was made.
-    pub created_at: Timestamp,
-}
-
 /// What may be forgotten. Each rule keeps something: what no rule keeps goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retention {
@@ -580,8 +569,8 @@ pub trait Store: Access + Backfills + Chains + Checks + Control + Offers + Readi
 
     // --- templates -------------------------------------------------------------------------------------------------
 
-    /// Stores a template. Refused: names taken, invalid jobs.
-    async fn create_template(&self, name: Name, job: NewJob) -> StoreResult<Template>;
+    /// Stores a template. Refused: names taken, invalid jobs, parameters that make no sense.
+    async fn create_template(&self, name: Name, job: NewJob, parameters: Vec<Parameter>) -> StoreResult<Template>;
 
     /// One template by name.
     async fn template(&self, name: &str) -> StoreResult<Option<Template>>;

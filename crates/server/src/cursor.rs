@@ -21,6 +21,7 @@ pub(crate) enum List {
     Backfills,
     Bulks,
     SerialKeys,
+    Presets,
     Lines,
 }
 
@@ -38,6 +39,7 @@ impl List {
             Self::Backfills => 'b',
             Self::Bulks => 'u',
             Self::SerialKeys => 'h',
+            Self::Presets => 'p',
             Self::Lines => 'o',
         }
     }

@@ -1,4 +1,5 @@
--- Queue control: bulk operations and how far each has come; unique jobs; serial keys that are held by a failure.
+-- Queue control: bulk operations and how far each has come; unique jobs; serial keys that are held by a failure; parameters of
+-- templates; cron presets.
 
 CREATE TABLE punctual_internal.bulk_operations (
   id uuid PRIMARY KEY,
@@ -230,3 +231,12 @@ BEGIN
   RETURN QUERY SELECT w.id FROM unnest(wanted) AS w ORDER BY w.n;
 END
 $$;
+
+ALTER TABLE punctual_internal.templates ADD COLUMN parameters json NOT NULL DEFAULT '[]';
+
+CREATE TABLE punctual_internal.cron_presets (
+  name text COLLATE "C" NOT NULL PRIMARY KEY,
+  expression text NOT NULL,
+  description text NOT NULL DEFAULT '',
+  created_at timestamptz NOT NULL
+);

@@ -3,11 +3,12 @@
 use crate::params::params;
 use crate::tx::in_transaction;
 use crate::wake::Wake;
-use crate::{PostgresStore, serial};
+use crate::{PostgresStore, holds, serial};
 use async_trait::async_trait;
 use jiff::SignedDuration;
 use punctual_core::bulk::{Bulk, BulkStep, NewBulk};
 use punctual_core::control::{Control, SerialHold};
+use punctual_core::cron::CronPreset;
 use punctual_core::duration;
 use punctual_core::id::{BulkId, ReservationId};
 use punctual_core::job::NewJob;
@@ -65,5 +66,29 @@ impl Control for PostgresStore {
     async fn renew_reservation(&self, id: ReservationId, for_how_long: SignedDuration) -> StoreResult<Reservation> {
         duration::check("expires_in", for_how_long)?;
         in_transaction!(&self.shared, |tx| tx.renew_reservation(id, for_how_long))
+    }
+
+    async fn delete_template(&self, name: &str) -> StoreResult<()> {
+        in_transaction!(&self.shared, |tx| tx.delete_template(name))
+    }
+
+    async fn create_cron_preset(&self, preset: CronPreset) -> StoreResult<CronPreset> {
+        preset.validate()?;
+        in_transaction!(&self.shared, |tx| tx.create_cron_preset(&preset))
+    }
+
+    async fn cron_presets(&self, after: Option<&str>, limit: usize) -> StoreResult<Vec<CronPreset>> {
+        let find = format!("{} WHERE name > $1 ORDER BY name LIMIT $2", holds::PRESETS);
+        let params = params![after.unwrap_or_default(), crate::params::limit(limit)];
+        Ok(self.shared.read(&find, params, holds::preset).await?)
+    }
+
+    async fn cron_preset(&self, name: &str) -> StoreResult<Option<CronPreset>> {
+        let find = format!("{} WHERE name = $1", holds::PRESETS);
+        Ok(self.shared.read(&find, params![name], holds::preset).await?.pop())
+    }
+
+    async fn delete_cron_preset(&self, name: &str) -> StoreResult<()> {
+        in_transaction!(&self.shared, |tx| tx.delete_cron_preset(name))
     }
 }

@@ -18,6 +18,7 @@ use punctual_core::store::{
     NewNode, NodePulse, Pruned, QueuedJob, Reconciled, Recovered, Reservation, Retention, ScheduleKey, Store,
     StoreResult, Template,
 };
+use punctual_core::template::{Parameter, check_parameters};
 use punctual_core::unique::Enqueued;
 
 #[async_trait]
@@ -199,9 +200,10 @@ impl Store for PostgresStore {
         Ok(holds::read_reservation(&self.shared, &self.shared.session().await?, queue).await?)
     }
 
-    async fn create_template(&self, name: Name, job: NewJob) -> StoreResult<Template> {
+    async fn create_template(&self, name: Name, job: NewJob, parameters: Vec<Parameter>) -> StoreResult<Template> {
         job.validate()?;
-        in_transaction!(&self.shared, |tx| tx.create_template(&name, &job))
+        check_parameters(&parameters, &job.input)?;
+        in_transaction!(&self.shared, |tx| tx.create_template(&name, &job, &parameters))
     }
 
     async fn template(&self, name: &str) -> StoreResult<Option<Template>> {

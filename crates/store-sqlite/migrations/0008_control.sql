@@ -1,4 +1,5 @@
--- Queue control: bulk operations and how far each has come; unique jobs; serial keys that are held by a failure.
+-- Queue control: bulk operations and how far each has come; unique jobs; serial keys that are held by a failure; parameters of
+-- templates; cron presets.
 
 CREATE TABLE punctual_bulk_operations (
   id BLOB NOT NULL PRIMARY KEY CHECK (length(id) = 16),
@@ -37,4 +38,13 @@ CREATE TABLE punctual_serial_holds (
   key TEXT NOT NULL PRIMARY KEY,
   job_id BLOB NOT NULL,
   held_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+ALTER TABLE punctual_templates ADD COLUMN parameters TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(parameters));
+
+CREATE TABLE punctual_cron_presets (
+  name TEXT NOT NULL PRIMARY KEY,
+  expression TEXT NOT NULL,
+  description TEXT NOT NULL DEFAULT '',
+  created_at INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;

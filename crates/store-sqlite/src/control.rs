@@ -1,10 +1,11 @@
 //! Queue control, verb by verb: each hands its work to the writer or a reader.
 
-use crate::{SqliteStore, serial};
+use crate::{SqliteStore, holds, serial};
 use async_trait::async_trait;
 use jiff::SignedDuration;
 use punctual_core::bulk::{Bulk, BulkStep, NewBulk};
 use punctual_core::control::{Control, SerialHold};
+use punctual_core::cron::CronPreset;
 use punctual_core::duration;
 use punctual_core::id::{BulkId, ReservationId};
 use punctual_core::job::NewJob;
@@ -66,5 +67,30 @@ impl Control for SqliteStore {
     async fn renew_reservation(&self, id: ReservationId, for_how_long: SignedDuration) -> StoreResult<Reservation> {
         duration::check("expires_in", for_how_long)?;
         self.write(move |tx| tx.renew_reservation(id, for_how_long)).await
+    }
+
+    async fn delete_template(&self, name: &str) -> StoreResult<()> {
+        let name = name.to_owned();
+        self.write(move |tx| tx.delete_template(&name)).await
+    }
+
+    async fn create_cron_preset(&self, preset: CronPreset) -> StoreResult<CronPreset> {
+        preset.validate()?;
+        self.write(move |tx| tx.create_cron_preset(&preset)).await
+    }
+
+    async fn cron_presets(&self, after: Option<&str>, limit: usize) -> StoreResult<Vec<CronPreset>> {
+        let after = after.unwrap_or_default().to_owned();
+        self.read(move |connection| holds::read_presets(connection, &after, limit)).await
+    }
+
+    async fn cron_preset(&self, name: &str) -> StoreResult<Option<CronPreset>> {
+        let name = name.to_owned();
+        self.read(move |connection| holds::read_preset(connection, &name)).await
+    }
+
+    async fn delete_cron_preset(&self, name: &str) -> StoreResult<()> {
+        let name = name.to_owned();
+        self.write(move |tx| tx.delete_cron_preset(&name)).await
     }
 }

@@ -9,6 +9,7 @@ pub mod words {
     };
     pub use punctual_core::bulk::{Bulk, BulkStep, NewBulk};
     pub use punctual_core::control::{Control, SerialHold};
+    pub use punctual_core::cron::CronPreset;
     pub use punctual_core::grant::Grant;
     pub use punctual_core::id::{AuditId, BulkId, GrantId, JobId, NodeId, ReservationId, TokenId};
     pub use punctual_core::job::{JobView, NewJob};
@@ -51,6 +52,11 @@ macro_rules! with_verbs {
             async fn serial_holds(&self, after: Option<&str>, limit: usize) -> Vec<SerialHold>;
             async fn serial_hold(&self, key: &str) -> Option<SerialHold>;
             async fn release_serial_key(&self, key: &str) -> SerialHold;
+            async fn delete_template(&self, name: &str) -> ();
+            async fn create_cron_preset(&self, preset: CronPreset) -> CronPreset;
+            async fn cron_presets(&self, after: Option<&str>, limit: usize) -> Vec<CronPreset>;
+            async fn cron_preset(&self, name: &str) -> Option<CronPreset>;
+            async fn delete_cron_preset(&self, name: &str) -> ();
             async fn renew_reservation(&self, id: ReservationId, for_how_long: SignedDuration) -> Reservation;
         }
     };

@@ -19,6 +19,7 @@ use punctual_core::store::{
     NewNode, NodePulse, Pruned, QueuedJob, Reconciled, Recovered, Reservation, Retention, ScheduleKey, Store,
     StoreError, StoreResult, Template,
 };
+use punctual_core::template::Parameter;
 use punctual_core::upkeep::{Declarations, Declared, FiredFromMemory, Notice, Plans, Upkeep};
 use punctual_store_sqlite::SqliteStore;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -255,7 +256,7 @@ pass_on! {
     async fn reserve_queue(&self, queue: &str, holder: &str, for_how_long: SignedDuration) -> Reservation;
     async fn release_reservation(&self, id: ReservationId) -> ();
     async fn reservation(&self, queue: &str) -> Option<Reservation>;
-    async fn create_template(&self, name: Name, job: NewJob) -> Template;
+    async fn create_template(&self, name: Name, job: NewJob, parameters: Vec<Parameter>) -> Template;
     async fn template(&self, name: &str) -> Option<Template>;
     async fn prune_history(&self, retention: Retention) -> Pruned;
 }

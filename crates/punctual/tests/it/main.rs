@@ -20,6 +20,7 @@ mod process;
 mod readme;
 mod rehearse;
 mod reserve;
+mod serial;
 mod serve;
 mod sharing;
 mod targets;

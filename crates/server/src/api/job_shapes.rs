@@ -1,5 +1,6 @@
 //! Jobs as the API shows them, and as it takes them.
 
+use super::templates::Given;
 use super::words::{
     ErrorCodeWord, JobKeyModeWord, LogStreamWord, OutcomeWord, RetryDocument, StateWord, TargetDocument, TriggerWord,
     UniqueDocument,
@@ -29,13 +30,16 @@ use uuid::Uuid;
 pub(crate) struct NewJobBody {
     /// The name of a template to begin with.
     pub(crate) template: Option<String>,
+    /// What is filled in for the template's parameters, by name: any JSON of their types.
+    #[schema(value_type = Option<std::collections::BTreeMap<String, serde_json::Value>>)]
+    pub(crate) parameters: Option<Given>,
     /// What it does; needed unless a template says so.
     #[schema(value_type = Option<TargetDocument>)]
     target: Option<Target>,
     /// What it is given: any JSON.
     #[schema(value_type = Option<serde_json::Value>)]
     #[serde(default, deserialize_with = "given")]
-    input: Option<Json>,
+    pub(crate) input: Option<Json>,
     /// Its queue, made by its first use; `default` unless said otherwise.
     queue: Option<String>,
     /// Larger goes first.
@@ -68,7 +72,7 @@ pub(crate) struct NewJobBody {
 }
 
 /// `null` is a document like any other, and not the same as nothing.
-fn given<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Json>, D::Error> {
+pub(crate) fn given<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Json>, D::Error> {
     Json::deserialize(deserializer).map(Some)
 }
 

@@ -88,10 +88,8 @@ pub(crate) async fn create_batch(ask: Ask, sent: Sent<NewJobs>) -> Answered<Made
 }
 
 async fn spec_of(ask: &Ask, body: NewJobBody) -> Answered<NewJob> {
-    let template = match &body.template {
-        None => None,
-        Some(name) => Some(super::templates::job_of(&ask.state, name).await?),
-    };
+    let (name, given) = (body.template.as_deref(), body.parameters.as_ref());
+    let template = super::templates::job_of(&ask.state, name, given, body.input.is_some()).await?;
     Ok(body.into_spec(template, &ask.caller)?)
 }
 

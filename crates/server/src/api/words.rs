@@ -130,6 +130,14 @@ document_schemas! {
             "max_interruptions": { "type": "integer", "minimum": 0, "maximum": 1000 },
             "serial_on_failure": { "type": "string", "enum": ["continue", "hold"], "description": "Whether the next jobs of its serial key wait until it is made good." } }
     };
+    ParameterDocument as "Parameter" = {
+        "type": "object", "description": "A field of a template's input.", "additionalProperties": false, "required": ["name", "type"], "properties": {
+            "name": { "type": "string", "minLength": 1, "maxLength": 200 },
+            "type": { "type": "string", "enum": ["text", "integer", "number", "boolean", "json"] },
+            "required": { "type": "boolean", "description": "Whether it must be given." },
+            "default": { "description": "What it is when it is not given." },
+            "description": { "type": "string" } }
+    };
     UniqueDocument as "Unique" = {
         "type": "object", "description": "Once in a period.", "additionalProperties": false, "required": ["period"], "properties": {
             "key": { "type": ["string", "null"], "description": "What makes two jobs the same; their target, input, queue and owner unless given." },

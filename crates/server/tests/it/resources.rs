@@ -21,6 +21,7 @@ on_both_stores! {
     b10_lists_go_on_from_their_cursors,
     c11_queues_are_paused_and_reserved,
     c18_many_jobs_are_changed_at_once,
+    d09_parameters_of_a_template_are_filled_in,
     c18_a_unique_job_is_marked_when_it_was_there,
     d09_templates_are_made_and_used,
     d04_plans_and_reasons_are_told,
@@ -342,6 +343,43 @@ async fn d09_templates_are_made_and_used(world: &World) {
     let unknown = world.post("/jobs", &json!({ "template": "nope" })).await;
     assert_eq!(unknown.json()["errors"][0]["pointer"], "/template");
     assert_eq!(world.call("GET", "/templates/nope").send().await.refused(404), "not_found");
+}
+
+async fn d09_parameters_of_a_template_are_filled_in(world: &World) {
+    let target = json!({ "kind": "http", "url": "https://example.org/{{ input.to }}" });
+    let parameters = json!([{ "name": "to", "type": "text", "required": true },
+                            { "name": "copies", "type": "integer", "default": 1 }]);
+    let template = json!({ "name": "letter", "job": { "target": target, "input": { "from": "me" } }, "parameters": parameters });
+    let made = world.post("/templates", &template).await.expect(201);
+    assert_eq!(made["parameters"][1]["default"], 1);
+    let job = world.post("/jobs", &json!({ "template": "letter", "parameters": { "to": "ada" } })).await.expect(201);
+    assert_eq!(job["input"], json!({ "copies": 1, "from": "me", "to": "ada" }));
+    assert_eq!(job["target"]["url"], "https://example.org/{{ input.to }}", "filled in when it runs, and not before");
+    let refused = async |body: Value| -> String {
+        let answer = world.post("/jobs", &body).await.json();
+        answer["errors"][0]["pointer"].as_str().unwrap_or_default().to_owned()
+    };
+    assert_eq!(refused(json!({ "template": "letter" })).await, "/parameters/to");
+    assert_eq!(refused(json!({ "template": "letter", "parameters": { "to": 7 } })).await, "/parameters/to");
+    assert_eq!(refused(json!({ "template": "letter", "parameters": { "to": "a", "x": 1 } })).await, "/parameters/x");
+    assert_eq!(refused(json!({ "template": "letter", "input": {} })).await, "/input");
+    assert_eq!(refused(json!({ "target": target, "parameters": {} })).await, "/parameters");
+    let schedule = json!({ "name": "weekly", "preset": "mondays-9am", "timezone": "Europe/Berlin",
+                           "template": "letter", "parameters": { "to": "all" }, "priority": 7 });
+    let schedule = world.post("/schedules", &schedule).await.expect(201);
+    assert_eq!((&schedule["cron"], &schedule["input"]["to"]), (&json!("0 9 * * 1"), &json!("all")));
+    assert_eq!((&schedule["priority"], &schedule["target"]["kind"]), (&json!(7), &json!("http")));
+    let unknown = json!({ "name": "x", "preset": "nope", "target": target });
+    assert_eq!(world.post("/schedules", &unknown).await.json()["errors"][0]["pointer"], "/preset");
+    let own = world.post("/cron/presets", &json!({ "name": "payday", "expression": "0 9 25 * *" })).await.expect(201);
+    assert_eq!(own["built_in"], false);
+    let listed = world.get("/cron/presets?limit=500").await;
+    let names: Vec<&str> = listed["items"].as_array().unwrap().iter().map(|item| item["name"].as_str().unwrap()).collect();
+    assert!(names.is_sorted() && names.contains(&"payday") && names.contains(&"weekdays-9am"), "{names:?}");
+    world.call("DELETE", "/cron/presets/payday").send().await.expect(204);
+    assert_eq!(world.call("DELETE", "/cron/presets/daily").send().await.refused(404), "not_found");
+    world.call("DELETE", "/templates/letter").send().await.expect(204);
+    assert_eq!(world.get("/schedules/weekly").await["input"]["to"], "all", "what was made from it stays");
 }
 
 async fn d04_plans_and_reasons_are_told(world: &World) {

@@ -18,6 +18,7 @@ pub mod history;
 pub mod keys;
 pub mod memory;
 pub mod missed;
+pub mod moves;
 pub mod offers;
 pub mod outbox;
 pub mod overlap;
@@ -30,6 +31,7 @@ pub mod runs;
 pub mod schedules;
 pub mod serial;
 pub mod steering;
+pub mod templates;
 pub mod unique;
 
 /// The one list: hands every case, by group, to another macro.
@@ -78,6 +80,14 @@ macro_rules! for_each_conformance_case {
                 c04_two_who_go_on_at_once_change_each_job_once,
                 c18_a_cancelled_bulk_operation_stops_and_is_listed,
                 c18_a_bulk_operation_that_can_do_nothing_is_refused,
+            }
+            moves {
+                c06_positions_stay_a_total_order_through_ten_thousand_moves,
+            }
+            templates {
+                d09_a_template_keeps_its_parameters,
+                d09_a_template_can_be_forgotten_and_its_name_used_again,
+                d09_cron_presets_are_kept_by_name,
             }
             serial {
                 a06_a_failure_holds_its_key_until_it_is_made_good,

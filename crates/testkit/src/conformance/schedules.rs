@@ -132,7 +132,7 @@ fn full_definition(template: &Schedule, template_id: punctual_core::id::Template
 
 pub async fn c02_a_schedule_keeps_every_field(world: &mut World) {
     let other = world.create(hourly("other")).await;
-    let template = world.store().create_template(named("backup"), job()).await.expect("a template is stored");
+    let template = world.store().create_template(named("backup"), job(), vec![]).await.expect("a template is stored");
     let definition = full_definition(&other, template.id);
     let created = world.create(definition.clone()).await;
     assert_eq!(created.definition, definition);
@@ -247,12 +247,12 @@ pub async fn c02_a_template_is_kept_with_every_field_of_its_job(world: &mut Worl
         timeout: Timeout::Never,
         ..retried_job(4, secs(30))
     };
-    let made = world.store().create_template(named("backup"), job.clone()).await.expect("a template is stored");
+    let made = world.store().create_template(named("backup"), job.clone(), vec![]).await.expect("a template is stored");
     assert_eq!((made.name.as_str(), &made.job, made.created_at), ("backup", &job, clock_time("00:00:00")));
     world.reopen().await;
     assert_eq!(world.store().template("backup").await, Ok(Some(made)));
     assert_eq!(world.store().template("none").await, Ok(None));
-    let again = world.store().create_template(named("backup"), job).await;
+    let again = world.store().create_template(named("backup"), job, vec![]).await;
     assert_eq!(again, Err(StoreError::NameTaken { what: "template", name: "backup".to_owned() }));
 }
 

@@ -13,6 +13,7 @@ use super::bulk;
 use super::policy::retrying;
 use super::show::{self, Cell, Column, ListArgs, ShowArgs};
 use super::target::{Body, TargetArgs, json_text};
+use super::template::UseArgs;
 use crate::cli::{Output, Stop};
 
 /// How often a log that is followed is asked for news.
@@ -58,9 +59,8 @@ pub(crate) struct AddArgs {
     /// Not before this instant
     #[arg(long, value_name = "INSTANT")]
     run_at: Option<String>,
-    /// Begin with this template
-    #[arg(long, value_name = "NAME")]
-    template: Option<String>,
+    #[command(flatten)]
+    begin: UseArgs,
     #[command(flatten)]
     target: TargetArgs,
     #[command(flatten)]
@@ -297,8 +297,8 @@ impl AddArgs {
         let mut body = Body::default();
         self.new.put(&mut body);
         body.put("run_at", self.run_at.as_ref());
-        body.put("template", self.template.as_ref());
-        self.target.put(api, &mut body, self.template.is_none())?;
+        self.begin.put(&mut body);
+        self.target.put(api, &mut body, self.begin.template.is_none())?;
         say_made(out, self.show, &enqueue(api, &body).await?)
     }
 }

@@ -6,6 +6,7 @@ mod bulk;
 mod doctor;
 mod job;
 mod policy;
+mod preset;
 mod queue;
 mod reserve;
 mod run;
@@ -60,6 +61,9 @@ pub(crate) enum ClientCommand {
     /// Make and look at templates: named jobs to begin with
     #[command(visible_alias = "templates")]
     Template(Over<Group<template::TemplateCommand>>),
+    /// Make and look at cron presets: named expressions for `schedule add --preset`
+    #[command(visible_alias = "presets")]
+    Preset(Over<Group<preset::PresetCommand>>),
     /// Make, list and revoke API tokens
     #[command(visible_alias = "tokens")]
     Token(Over<Group<token::TokenCommand>>),
@@ -90,6 +94,7 @@ impl ClientCommand {
             Self::Bulk(over) => over.command.command.run(&over.connect.connect().await?, out).await,
             Self::Queue(over) => over.command.command.run(&over.connect.connect().await?, out).await,
             Self::Template(over) => over.command.command.run(&over.connect.connect().await?, out).await,
+            Self::Preset(over) => over.command.command.run(&over.connect.connect().await?, out).await,
             Self::Token(over) => over.command.command.run(&over.connect.connect().await?, out).await,
             Self::Status(over) => over.command.run(&over.connect.connect().await?, out).await,
             Self::Node(over) => over.command.command.run(&over.connect.connect().await?, out).await,

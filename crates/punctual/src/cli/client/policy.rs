@@ -12,6 +12,9 @@ pub(crate) struct TimingArgs {
     /// A cron expression of five or six fields, or @daily and its like
     #[arg(long, value_name = "EXPR", group = "when")]
     cron: Option<String>,
+    /// The name of a cron preset, such as weekdays-9am; `punctual preset ls` lists them
+    #[arg(long, value_name = "NAME", group = "when")]
+    preset: Option<String>,
     /// A fixed distance, such as 90s or 1h30m
     #[arg(long, value_name = "TIME", group = "when")]
     every: Option<String>,
@@ -38,6 +41,7 @@ pub(crate) struct TimingArgs {
 impl TimingArgs {
     pub(crate) fn put(&self, body: &mut Body) {
         body.put("cron", self.cron.as_ref());
+        body.put("preset", self.preset.as_ref());
         body.put("every", self.every.as_ref());
         body.put("at", self.at.as_ref());
         body.put("timezone", self.tz.as_ref());
