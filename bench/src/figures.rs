@@ -13,6 +13,10 @@ pub enum Figure {
     EnqueueManyCallers,
     /// Jobs claimed and finished in batches.
     ClaimAndFinish,
+    /// The same a few at a time.
+    ClaimAndFinishFew,
+    /// The same by several nodes at once.
+    ClaimAndFinishTogether,
     /// Slots fired in batches.
     Fire,
     /// Bytes of write-ahead log for each job, enqueued in batches.
@@ -40,6 +44,8 @@ impl Figure {
             Self::EnqueueSingle => "enqueue, one by one",
             Self::EnqueueManyCallers => "enqueue, one by one, 64 callers",
             Self::ClaimAndFinish => "claim + finish, batches of 500",
+            Self::ClaimAndFinishFew => "claim + finish, 10 at a time",
+            Self::ClaimAndFinishTogether => "the same, 4 nodes at once",
             Self::Fire => "fire, batches of 500",
             Self::WalOfEnqueue => "WAL bytes a job, enqueue",
             Self::WalOfClaimAndFinish => "WAL bytes a job, claim + finish",

@@ -116,7 +116,7 @@ pub async fn claim(store: &Arc<dyn Store>, lease: Lease, limit: usize) -> Outcom
         job_types: vec!["task:noop".to_owned()],
         limit,
     };
-    Ok(store.claim_jobs_if_leased(request).await?)
+    Ok(store.claim_jobs_if_leased(request).await?.jobs)
 }
 
 /// Reports that they are done.

@@ -10,6 +10,7 @@ mod http_client;
 mod http_lists;
 mod idle;
 mod lateness;
+mod limits;
 mod load;
 mod postgres;
 mod raw_postgres;
@@ -17,7 +18,7 @@ mod sqlite;
 
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: punctual-bench command | cron | sqlite | postgres | growth [RUNS SCHEDULES] | lateness \
+const USAGE: &str = "usage: punctual-bench command | cron | sqlite | postgres | growth [RUNS SCHEDULES] | lateness | limits \
                      | idle [SCHEDULES] | http [SECONDS ROWS]";
 
 fn main() -> ExitCode {
@@ -27,6 +28,7 @@ fn main() -> ExitCode {
         Some("sqlite") => return told(sqlite::run()),
         Some("postgres") => return told(postgres::run()),
         Some("growth") => return told(growth::run(number(2, 10_000_000), number(3, 1_000_000))),
+        Some("limits") => return told(limits::run()),
         Some("lateness") => return told(lateness::run()),
         Some("idle") => {
             return told(idle::run(usize::try_from(number(2, 100_000)).unwrap_or_default()));

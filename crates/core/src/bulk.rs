@@ -71,7 +71,9 @@ impl NewBulk {
                 return Err(Invalid::new("priority", "is missing").remedy("say which priority the jobs get"));
             }
             (BulkAction::Cancel | BulkAction::Retry, Some(_)) => {
-                return Err(Invalid::new("priority", format!("has no meaning for {}", self.action)).remedy("leave it out"));
+                return Err(
+                    Invalid::new("priority", format!("has no meaning for {}", self.action)).remedy("leave it out")
+                );
             }
             _ => {}
         }

@@ -8,6 +8,7 @@ use crate::invalid::Invalid;
 use crate::job::{JobState, JobView};
 use crate::run::Outcome;
 use crate::schedule::Schedule;
+use crate::statistics::ScheduleSamples;
 use crate::store::{Reservation, StoreResult, Template};
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -222,6 +223,8 @@ pub struct QueueRow {
     pub oldest_queued_at: Option<Timestamp>,
     /// How many of its jobs run.
     pub running: Count,
+    /// How many of its jobs may run at once, where that is limited.
+    pub concurrency: Option<u32>,
     /// Who holds it for himself.
     pub reservation: Option<Reservation>,
 }
@@ -320,6 +323,9 @@ pub trait Readings: Send + Sync {
 
     /// Templates in order of name, after a name.
     async fn templates(&self, after: Option<&str>, limit: usize) -> StoreResult<Vec<Template>>;
+
+    /// What one schedule did since an instant, for [`crate::statistics::ScheduleStatistics`]. No schedule, no samples.
+    async fn schedule_samples(&self, id: ScheduleId, since: Timestamp) -> StoreResult<ScheduleSamples>;
 
     /// Figures of the whole; runs are counted that ended at or after an instant.
     async fn stats(&self, ended_since: Timestamp) -> StoreResult<Stats>;

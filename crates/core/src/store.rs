@@ -14,6 +14,7 @@ use crate::id::{ClaimId, JobId, LeaseId, NodeId, ReservationId, ScheduleId};
 use crate::invalid::Invalid;
 use crate::job::{Artifact, Job, JobState, JobView, NewJob, Run};
 use crate::json::Json;
+use crate::limits::{Claimed, Limits};
 use crate::name::{self, Name};
 use crate::offers::Offers;
 use crate::order::{Move, Place};
@@ -433,7 +434,9 @@ pub trait Changes: Send {
 
 /// A durable store: the only source of truth.
 #[async_trait]
-pub trait Store: Access + Backfills + Chains + Checks + Control + Offers + Readings + RunRecords + Upkeep + Send + Sync {
+pub trait Store:
+    Access + Backfills + Chains + Checks + Control + Limits + Offers + Readings + RunRecords + Upkeep + Send + Sync
+{
     /// The store's own time, which decides what is due.
     async fn now(&self) -> StoreResult<Timestamp>;
 
@@ -531,8 +534,8 @@ pub trait Store: Access + Backfills + Chains + Checks + Control + Offers + Readi
     async fn node_pulses(&self) -> StoreResult<Vec<NodePulse>>;
 
     /// Hands out jobs in queue order, across all lanes the node may take from: out of `queue` and into `running`,
-    /// in one step. Paused and reserved queues give nothing. Refused: leases that do not hold.
-    async fn claim_jobs_if_leased(&self, request: ClaimRequest) -> StoreResult<Vec<ClaimedJob>>;
+    /// in one step. Paused and reserved queues give nothing, and nothing goes beyond a limit. Refused: leases that do not hold.
+    async fn claim_jobs_if_leased(&self, request: ClaimRequest) -> StoreResult<Claimed>;
 
     /// Puts claimed jobs that never started back to their exact place; says which were the node's to give back.
     async fn give_back_if_leased(&self, lease: Lease, jobs: Vec<JobId>) -> StoreResult<Vec<JobId>>;

@@ -188,7 +188,8 @@ mod tests {
     #[test]
     fn d09_parameters_fill_the_input_over_what_the_template_says() {
         let base = json(r#"{"from": "me", "to": "nobody"}"#);
-        let filled = |pairs: &[(&str, &str)]| fill(&base, &parameters(), &given(pairs)).map(|json| json.as_str().to_owned());
+        let filled =
+            |pairs: &[(&str, &str)]| fill(&base, &parameters(), &given(pairs)).map(|json| json.as_str().to_owned());
         assert_eq!(filled(&[("to", "\"ada\"")]).unwrap(), r#"{"copies":1,"from":"me","to":"ada"}"#);
         let big = filled(&[("to", "\"a\""), ("copies", "12345678901234567890123"), ("scale", "1.50")]).unwrap();
         assert_eq!(big, r#"{"copies":12345678901234567890123,"from":"me","scale":1.50,"to":"a"}"#, "to the last digit");
@@ -201,7 +202,10 @@ mod tests {
         assert_eq!(refused(&[("to", "7")]).field, "parameters.to");
         assert_eq!(refused(&[("to", "\"a\""), ("copies", "1.5")]).field, "parameters.copies");
         let unknown = refused(&[("to", "\"a\""), ("too", "1")]);
-        assert_eq!((unknown.field.as_str(), unknown.remedy.as_deref()), ("parameters.too", Some("use: to, copies, scale")));
+        assert_eq!(
+            (unknown.field.as_str(), unknown.remedy.as_deref()),
+            ("parameters.too", Some("use: to, copies, scale"))
+        );
         assert!(fill(&json("7"), &[], &BTreeMap::new()).is_ok(), "a template without parameters takes any input");
         assert!(fill(&json("7"), &[], &given(&[("x", "1")])).is_err());
     }

@@ -10,6 +10,7 @@ use crate::name;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
+use std::fmt::Write as _;
 
 /// The states in which an earlier job stands for a new one, unless others are named: everything but an end without
 /// success, after which somebody who asks again wants it done.
@@ -66,8 +67,10 @@ impl Unique {
             hash.update(u64::try_from(part.len()).unwrap_or(u64::MAX).to_be_bytes());
             hash.update(part);
         }
-        let digits: String = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
-        format!("sha256:{digits}")
+        hash.finalize().iter().fold("sha256:".to_owned(), |mut text, byte| {
+            let _infallible = write!(text, "{byte:02x}");
+            text
+        })
     }
 
     /// The states that count.

@@ -11,6 +11,7 @@ use crate::stop::StopHandle;
 use crate::work::{Executors, run_job};
 use punctual_core::execute::{StopReason, stopped};
 use punctual_core::id::{ClaimId, JobId};
+use punctual_core::limits::Claimed;
 use punctual_core::store::{
     ClaimRequest, ClaimedJob, FinishResult, FinishedRun, Heartbeat, Store, StoreError, StoreResult,
 };
@@ -41,6 +42,8 @@ pub struct Exchange {
     pub closed: usize,
     /// Runs that had been given to somebody else: nothing was overwritten.
     pub refused: usize,
+    /// When the next job that a rate keeps back may start.
+    pub more_in: Option<Duration>,
 }
 
 /// The runs of a node, shared with whoever may have to stop them.
@@ -197,6 +200,7 @@ impl Desk {
         // What was claimed is ours, whatever became of the reports.
         let claimed = claimed.map(|claimed| {
             done.claimed = claimed.len();
+            done.more_in = claimed.more_in.map(|wait| wait.unsigned_abs());
             let since = self.uptime.now();
             self.waiting.extend(claimed.into_iter().map(|claimed| WaitingJob { claimed, since }));
         });
@@ -258,9 +262,9 @@ impl Desk {
         Ok(results)
     }
 
-    async fn claim(&self, limit: usize) -> StoreResult<Vec<ClaimedJob>> {
+    async fn claim(&self, limit: usize) -> StoreResult<Claimed> {
         if limit == 0 {
-            return Ok(Vec::new());
+            return Ok(Claimed::default());
         }
         let request = ClaimRequest {
             lease: self.lease.lease,

@@ -253,7 +253,10 @@ impl Life {
             }
             match self.desk.exchange(true).await {
                 Ok(done) if done.claimed > 0 => (looks, pause) = (0, LOOKS[0]),
-                Ok(_) => pause = LOOKS.get(looks).copied().unwrap_or(self.options.poll),
+                Ok(done) => {
+                    let look = LOOKS.get(looks).copied().unwrap_or(self.options.poll);
+                    pause = done.more_in.map_or(look, |more_in| look.min(more_in));
+                }
                 Err(error) if HeldLease::is_over(&error) => return self.fenced().await,
                 Err(error) => {
                     tracing::warn!("failed to exchange work with the store: {error}");

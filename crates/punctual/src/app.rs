@@ -3,6 +3,7 @@
 use crate::address::{Backing, StoreOptions};
 use crate::enqueue::{Batch, Enqueue};
 use crate::handle::JobHandle;
+use crate::limits::LimitBuilder;
 use crate::reserve::Reserve;
 use crate::schedules::{Others, ScheduleBuilder};
 use crate::{Cancelled, Context, Error, JobId, JobView, NodeEvent, Result, Schedule, Target, TaskError};
@@ -305,6 +306,24 @@ impl Punctual {
     /// ```
     pub async fn schedule_state(&self, name: &str) -> Result<Option<Schedule>> {
         Ok(self.shared.store.schedule(&ScheduleKey::from(name)).await?)
+    }
+
+    /// Limits how many jobs run at once or start in a while, on all nodes together: `all`, those of a `queue:NAME`, of
+    /// a `type:NAME` such as `type:task:mail`, or with a `tag:NAME`.
+    ///
+    /// ```
+    /// # punctual::testing::block_on(async {
+    /// # let test = punctual::testing::TestPunctual::new().await?;
+    /// use std::time::Duration;
+    ///
+    /// test.limit("tag:gpu").concurrency(2).save().await?;
+    /// test.limit("queue:mail").rate(100, Duration::from_secs(60)).burst(10).save().await?;
+    /// test.limit("tag:gpu").remove().await?;
+    /// # Ok::<(), punctual::Error>(())
+    /// # }).unwrap();
+    /// ```
+    pub fn limit(&self, subject: &str) -> LimitBuilder {
+        LimitBuilder::new(Arc::clone(&self.shared.store), subject)
     }
 
     /// A handle of a job that was made before, here or elsewhere.

@@ -38,6 +38,7 @@ mod enqueue;
 mod error;
 mod handle;
 mod join;
+mod limits;
 mod reserve;
 mod schedules;
 #[cfg(feature = "testing")]
@@ -49,6 +50,7 @@ pub use enqueue::{Batch, Enqueue};
 pub use error::{Error, Result};
 pub use handle::JobHandle;
 pub use join::Join;
+pub use limits::LimitBuilder;
 pub use reserve::{HeldQueue, Reserve};
 pub use schedules::{Others, ScheduleBuilder};
 
@@ -59,6 +61,7 @@ pub use punctual_core::id::{JobId, ScheduleId};
 pub use punctual_core::invalid::Invalid;
 pub use punctual_core::job::{Job, JobState, JobView, Run, Whereabouts};
 pub use punctual_core::job_key::JobKeyMode;
+pub use punctual_core::limits::{Limit, LimitRow, LimitSubject, Rate};
 pub use punctual_core::retry::{Backoff, RetryPolicy, SerialOnFailure};
 pub use punctual_core::run::{ErrorCode, Outcome, Trigger};
 pub use punctual_core::schedule::{Missed, Overlap, Schedule};

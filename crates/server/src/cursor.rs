@@ -22,6 +22,7 @@ pub(crate) enum List {
     Bulks,
     SerialKeys,
     Presets,
+    Limits,
     Lines,
 }
 
@@ -40,6 +41,7 @@ impl List {
             Self::Bulks => 'u',
             Self::SerialKeys => 'h',
             Self::Presets => 'p',
+            Self::Limits => 'i',
             Self::Lines => 'o',
         }
     }

@@ -7,7 +7,9 @@ use axum::body::Bytes;
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, header};
+use jiff::SignedDuration;
 use punctual_core::access::SecretHash;
+use punctual_core::duration::parse_duration;
 use serde::de::DeserializeOwned;
 
 /// A JSON body.
@@ -146,6 +148,15 @@ impl<S: Send + Sync> FromRequestParts<S> for Named {
                 .remedy("percent-encode it as UTF-8")),
         }
     }
+}
+
+/// How far back something is looked at.
+pub(crate) fn window(asked: Option<&str>, usual: SignedDuration) -> Answered<SignedDuration> {
+    asked.map_or(Ok(usual), parse_duration).map_err(|error| {
+        Problem::new(StatusCode::BAD_REQUEST, "bad_query", format!("window: {error}"))
+            .remedy("use a duration such as 24h")
+            .at("window")
+    })
 }
 
 /// How many are on a page.

@@ -14,13 +14,15 @@ CREATE TABLE punctual_internal.queues (
   created_at timestamptz NOT NULL
 );
 
--- The jobs of one queue that have one job type. Claiming looks at the head of each lane it may take from, so it
--- never reads past a job that its node cannot run or whose queue is paused.
+-- The jobs of one queue that have one job type and the same limited tags, in a sorted list. Claiming looks at the head
+-- of each lane it may take from, so it never reads past a job that its node cannot run, whose queue is paused or that
+-- a limit keeps back.
 CREATE TABLE punctual_internal.lanes (
   id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   queue text COLLATE "C" NOT NULL REFERENCES punctual_internal.queues (name),
   job_type text COLLATE "C" NOT NULL,
-  UNIQUE (queue, job_type)
+  tags text[] COLLATE "C" NOT NULL DEFAULT '{}',
+  UNIQUE (queue, job_type, tags)
 );
 
 -- Positions are handed out from here, so that an insert asks for no max().
@@ -164,7 +166,9 @@ CREATE TABLE punctual_internal.queue (
   created_at timestamptz NOT NULL,
   queued_at timestamptz NOT NULL,
   serial_key text COLLATE "C",
-  schedule_id uuid
+  schedule_id uuid,
+  -- Null for jobs without tags, which are almost all; what has some is put into another lane by a trigger.
+  tags json
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000);
 CREATE INDEX queue_ready ON punctual_internal.queue (lane_id, priority DESC, position, created_at, job_id) WHERE ready;
 CREATE INDEX queue_held ON punctual_internal.queue (lane_id, priority DESC, position, created_at, job_id)
@@ -193,9 +197,12 @@ CREATE TABLE punctual_internal.running (
   serial_key text COLLATE "C",
   schedule_id uuid,
   cancel_requested_at timestamptz,
-  cancel_code text COLLATE "C" CHECK (cancel_code IN ('cancelled', 'replaced'))
+  cancel_code text COLLATE "C" CHECK (cancel_code IN ('cancelled', 'replaced')),
+  -- Whether there were limits when it was claimed; only these are counted, and only these pay for the index.
+  limited boolean NOT NULL DEFAULT false
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000);
 CREATE INDEX running_lease ON punctual_internal.running (lease_id, job_id);
+CREATE INDEX running_limited ON punctual_internal.running (lane_id, node_id) WHERE limited;
 -- Serial keys hold even if the code were wrong: two running jobs with one key cannot be stored.
 CREATE UNIQUE INDEX running_serial ON punctual_internal.running (serial_key) WHERE serial_key IS NOT NULL;
 
@@ -294,26 +301,6 @@ CREATE TABLE punctual_internal.reservations (
   ended_at timestamptz
 );
 CREATE UNIQUE INDEX reservations_active ON punctual_internal.reservations (queue) WHERE ended_at IS NULL;
-
--- The lanes that a node may take jobs from, or a null when its lease does not hold. Until the transaction is done nobody
--- ends the lease, and no queue is paused or reserved: claims share a lock that whoever does so takes for himself. In a
--- function, because each of its statements sees what was committed before it began: a claim that had to wait for
--- somebody who paused a queue must see the pause.
-CREATE FUNCTION punctual_internal.open_lanes(at timestamptz, queues text[], types text[], node uuid, lease uuid)
-RETURNS SETOF bigint LANGUAGE plpgsql ROWS 10 SET search_path = '' AS $$
-BEGIN
-  PERFORM pg_catalog.pg_advisory_xact_lock_shared(7815263002)
-  FROM punctual_internal.leases AS l WHERE l.node_id = node AND l.lease_id = lease FOR KEY SHARE;
-  IF NOT FOUND THEN
-    RETURN NEXT NULL;
-    RETURN;
-  END IF;
-  RETURN QUERY SELECT l.id FROM punctual_internal.lanes AS l JOIN punctual_internal.queues AS q ON q.name = l.queue
-    WHERE NOT q.paused AND (queues IS NULL OR l.queue = ANY (queues)) AND l.job_type = ANY (types)
-      AND NOT EXISTS (SELECT 1 FROM punctual_internal.reservations AS r
-                      WHERE r.queue = l.queue AND r.ended_at IS NULL AND r.expires_at > at);
-END
-$$;
 
 -- How far retention may reach: the ledgers refuse every DELETE above these marks.
 CREATE TABLE punctual_internal.retention (

@@ -178,8 +178,9 @@ BEGIN
   ORDER BY w.queue ON CONFLICT (name) DO NOTHING;
   INSERT INTO punctual_internal.lanes (queue, job_type)
   SELECT DISTINCT w.queue, w.job_type FROM unnest(wanted) AS w
-  WHERE NOT EXISTS (SELECT 1 FROM punctual_internal.lanes AS l WHERE l.queue = w.queue AND l.job_type = w.job_type)
-  ORDER BY w.queue, w.job_type ON CONFLICT (queue, job_type) DO NOTHING;
+  WHERE NOT EXISTS (SELECT 1 FROM punctual_internal.lanes AS l WHERE l.queue = w.queue AND l.job_type = w.job_type
+                    AND l.tags = '{}')
+  ORDER BY w.queue, w.job_type ON CONFLICT (queue, job_type, tags) DO NOTHING;
 
   -- Job keys first, then serial keys, those of the jobs that are to be replaced among them; then the jobs themselves.
   WHILE keys IS NOT NULL LOOP
@@ -205,7 +206,7 @@ BEGIN
 
   WITH making AS MATERIALIZED (
     SELECT l.id AS lane_id, w.* FROM unnest(wanted) AS w
-    JOIN punctual_internal.lanes AS l ON l.queue = w.queue AND l.job_type = w.job_type
+    JOIN punctual_internal.lanes AS l ON l.queue = w.queue AND l.job_type = w.job_type AND l.tags = '{}'
     WHERE w.made
   ), made AS (
     INSERT INTO punctual_internal.jobs (
@@ -217,8 +218,10 @@ BEGIN
   ), later AS (
     INSERT INTO punctual_internal.delayed (job_id, run_at) SELECT id, run_at FROM making WHERE run_at > at
   ), queued AS (
-    INSERT INTO punctual_internal.queue (job_id, lane_id, priority, ready, position, created_at, queued_at, serial_key)
-    SELECT id, lane_id, priority, serial_key IS NULL, nextval('punctual_internal.positions') * 1048576, at, at, serial_key
+    INSERT INTO punctual_internal.queue (job_id, lane_id, priority, ready, position, created_at, queued_at, serial_key,
+                                         tags)
+    SELECT id, lane_id, priority, serial_key IS NULL, nextval('punctual_internal.positions') * 1048576, at, at,
+           serial_key, tags
     FROM (SELECT * FROM making WHERE (run_at > at) IS NOT TRUE ORDER BY n) AS m
   )
   UPDATE punctual_internal.job_keys AS k SET job_id = m.id FROM making AS m WHERE k.key = m.job_key;

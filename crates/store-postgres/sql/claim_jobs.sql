@@ -5,7 +5,7 @@
 -- nobody else has locked are taken; with several, a look at the heads of all, unlocked, says how many each lane gives,
 -- and then each gives its first unlocked ones. So two nodes that claim at once never wait for each other, and never
 -- get less than there is. The array keeps the planner from joining by a sequential scan, and OFFSET 0 keeps the
--- look-up of the definitions what it is.
+-- look-up of the definitions what it is. Where there are limits nothing is taken: `claim_within_limits` does that.
 WITH clock AS MATERIALIZED (
   SELECT coalesce($1, now()) AS at
 ), open AS MATERIALIZED (
@@ -26,21 +26,6 @@ WITH clock AS MATERIALIZED (
     LIMIT $7
   ) AS heads
   GROUP BY lane_id
-), taken AS (
-  DELETE FROM punctual_internal.queue WHERE ctid = ANY (ARRAY(
-    SELECT p.ctid FROM quotas
-    CROSS JOIN LATERAL (
-      SELECT ctid FROM punctual_internal.queue
-      WHERE lane_id = quotas.lane_id AND ready
-      ORDER BY priority DESC, position, created_at, job_id
-      LIMIT quotas.jobs
-      FOR UPDATE SKIP LOCKED
-    ) AS p))
-  RETURNING job_id, lane_id, priority, position, created_at, queued_at, serial_key, schedule_id
-), started AS (
-  INSERT INTO punctual_internal.running (job_id, node_id, lease_id, claim_id, lane_id, priority, position, created_at,
-                                         queued_at, serial_key, schedule_id, started_at)
-  SELECT job_id, $4, $5, $6, lane_id, priority, position, created_at, queued_at, serial_key, schedule_id, clock.at
-  FROM taken CROSS JOIN clock
-  RETURNING job_id, priority, position, created_at
-)
+), lease AS MATERIALIZED (
+  SELECT NOT EXISTS (SELECT 1 FROM open WHERE id IS NULL) AS holds, EXISTS (SELECT 1 FROM open WHERE id = 0) AS limited,
+         NULL::bigint AS more_in_us

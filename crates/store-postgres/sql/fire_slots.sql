@@ -14,7 +14,7 @@ WITH due AS MATERIALIZED (
   CROSS JOIN LATERAL (
     SELECT * FROM punctual_internal.schedules WHERE id = w.schedule_id AND version = w.version OFFSET 0
   ) AS s
-  JOIN punctual_internal.lanes AS l ON l.queue = s.queue AND l.job_type = s.job_type
+  JOIN punctual_internal.lanes AS l ON l.queue = s.queue AND l.job_type = s.job_type AND l.tags = '{}'
 ), decided AS (
   INSERT INTO punctual_internal.slots (schedule_id, slot_at, through, count, decision, reason, job_id, decided_at,
                                        node_id, late_ms, schedule_version)

@@ -4,7 +4,7 @@ WITH clock AS MATERIALIZED (
   SELECT t.at, (punctual_internal.id_prefix(t.at) || $2::text)::uuid AS id, l.id AS lane_id
   FROM (SELECT coalesce($1, now())) AS t (at)
   CROSS JOIN punctual_internal.lanes AS l
-  WHERE l.queue = $7 AND l.job_type = $8
+  WHERE l.queue = $7 AND l.job_type = $8 AND l.tags = '{}'
 ), made AS (
   INSERT INTO punctual_internal.jobs (
     id, created_at, lane_id, priority, target, input, serial_key, trace_context, tags, retry, timeout_us, template_id,
@@ -13,8 +13,9 @@ WITH clock AS MATERIALIZED (
          $11::text::json, $12::bigint, $13::uuid, $14::uuid, $15::text, $16::text, $17::text
   FROM clock
 ), queued AS (
-  INSERT INTO punctual_internal.queue (job_id, lane_id, priority, ready, position, created_at, queued_at, serial_key)
-  SELECT id, lane_id, $9, $5 IS NULL, nextval('punctual_internal.positions') * 1048576, at, at, $5
+  INSERT INTO punctual_internal.queue (job_id, lane_id, priority, ready, position, created_at, queued_at, serial_key,
+                                       tags)
+  SELECT id, lane_id, $9, $5 IS NULL, nextval('punctual_internal.positions') * 1048576, at, at, $5, $10::text::json
   FROM clock
 )
 SELECT at, CASE

@@ -17,7 +17,7 @@ WITH clock AS MATERIALIZED (
     WITH ORDINALITY
     AS w (queue, job_type, priority, retry, timeout_us, template_id, grant_id, trigger, trigger_detail, tags,
           owner, n)
-  LEFT JOIN punctual_internal.lanes AS l ON l.queue = w.queue AND l.job_type = w.job_type
+  LEFT JOIN punctual_internal.lanes AS l ON l.queue = w.queue AND l.job_type = w.job_type AND l.tags = '{}'
 ), wanted AS MATERIALIZED (
   SELECT (clock.prefix || w.tail)::uuid AS id, clock.at AS made_at, coalesce(w.kind, 1) AS kind_n, w.*
   FROM clock
@@ -41,11 +41,11 @@ WITH clock AS MATERIALIZED (
   FROM wanted AS w JOIN kinds AS k ON k.n = w.kind_n
 ), queued AS (
   INSERT INTO punctual_internal.queue (job_id, lane_id, priority, ready, position, created_at, queued_at, serial_key,
-                                       schedule_id)
+                                       schedule_id, tags)
   SELECT id, lane_id, priority, serial_key IS NULL, nextval('punctual_internal.positions') * 1048576, made_at, made_at,
-         serial_key, schedule_id
+         serial_key, schedule_id, tags
   FROM (
-    SELECT w.id, k.lane_id, k.priority, w.made_at, w.serial_key, w.schedule_id
+    SELECT w.id, k.lane_id, k.priority, w.made_at, w.serial_key, w.schedule_id, k.tags
     FROM wanted AS w JOIN kinds AS k ON k.n = w.kind_n
     WHERE (w.run_at > w.made_at) IS NOT TRUE AND $2
     ORDER BY w.n

@@ -8,7 +8,7 @@ WITH clock AS MATERIALIZED (
   SELECT t.at, punctual_internal.id_prefix(t.at) AS prefix, l.id AS lane_id, $18::text::json AS target
   FROM (SELECT coalesce($1, now())) AS t (at)
   CROSS JOIN punctual_internal.lanes AS l
-  WHERE l.queue = $7 AND l.job_type = $8
+  WHERE l.queue = $7 AND l.job_type = $8 AND l.tags = '{}'
 ), made AS (
   INSERT INTO punctual_internal.jobs (
     id, created_at, lane_id, priority, target, input, serial_key, trace_context, tags, retry, timeout_us, template_id,
@@ -20,9 +20,10 @@ WITH clock AS MATERIALIZED (
   CROSS JOIN unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::text[])
     AS w (tail, target, input, serial_key, trace_context)
 ), queued AS (
-  INSERT INTO punctual_internal.queue (job_id, lane_id, priority, ready, position, created_at, queued_at, serial_key)
+  INSERT INTO punctual_internal.queue (job_id, lane_id, priority, ready, position, created_at, queued_at, serial_key,
+                                       tags)
   SELECT (clock.prefix || w.tail)::uuid, clock.lane_id, $9, w.serial_key IS NULL,
-         nextval('punctual_internal.positions') * 1048576, clock.at, clock.at, w.serial_key
+         nextval('punctual_internal.positions') * 1048576, clock.at, clock.at, w.serial_key, $10::text::json
   FROM clock CROSS JOIN unnest($2::text[], $5::text[]) AS w (tail, serial_key)
 )
 SELECT at, CASE

@@ -13,6 +13,6 @@ WITH wanted AS (
 INSERT INTO punctual_internal.lanes (queue, job_type)
 SELECT queue, job_type FROM wanted
 WHERE NOT EXISTS (SELECT 1 FROM punctual_internal.lanes AS l
-                  WHERE l.queue = wanted.queue AND l.job_type = wanted.job_type)
+                  WHERE l.queue = wanted.queue AND l.job_type = wanted.job_type AND l.tags = '{}')
 ORDER BY queue, job_type
-ON CONFLICT (queue, job_type) DO NOTHING
+ON CONFLICT (queue, job_type, tags) DO NOTHING

@@ -1,5 +1,7 @@
 -- Queues with their figures, each counted up to a bound; one statement, where SQLite asks once for each queue.
-SELECT u.name, u.paused, u.created_at, f.depth, f.oldest, h.id, h.queue, h.holder, h.reserved_at, h.expires_at
+SELECT u.name, u.paused, u.created_at, (
+    SELECT concurrency FROM punctual_internal.limits WHERE scope = 'queue' AND name = u.name
+  ), f.depth, f.oldest, h.id, h.queue, h.holder, h.reserved_at, h.expires_at
 FROM (
   SELECT * FROM punctual_internal.queues WHERE name > $1 AND ($2::text IS NULL OR name = $2) ORDER BY name LIMIT $3
 ) AS u

@@ -10,7 +10,7 @@ WITH due AS MATERIALIZED (
 ), taken AS (
   DELETE FROM punctual_internal.delayed WHERE job_id = ANY (ARRAY(SELECT job_id FROM due)) RETURNING job_id, run_at
 )
-SELECT taken.job_id, j.lane_id, j.priority, j.created_at, j.serial_key, j.schedule_id
+SELECT taken.job_id, j.lane_id, j.priority, j.created_at, j.serial_key, j.schedule_id, j.tags::text
 FROM taken
 CROSS JOIN LATERAL (SELECT * FROM punctual_internal.jobs WHERE id = taken.job_id OFFSET 0) AS j
 ORDER BY taken.run_at, taken.job_id

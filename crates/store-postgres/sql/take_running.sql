@@ -3,4 +3,4 @@
 -- The fence is written so that no index fits it: with one on the lease the planner reads all that the node runs, and
 -- all that it ran lately, for the sake of a few jobs.
 DELETE FROM punctual_internal.running WHERE job_id = ANY ($1) AND node_id = $2 AND (lease_id = $3) IS TRUE
-RETURNING job_id, started_at, serial_key, schedule_id, cancel_code, cancel_requested_at
+RETURNING job_id, started_at, serial_key, schedule_id, cancel_code, cancel_requested_at, limited

@@ -1,7 +1,7 @@
 //! Tokens, sessions, idempotency keys, the audit log, grants, and the retry that somebody asks for.
 
-use crate::jobs::serial_keys;
 use crate::error::{Failure, Work};
+use crate::jobs::serial_keys;
 use crate::params::{limit as whole, params, time};
 use crate::rows::{Columns, Unreadable, document, value};
 use crate::tx::{Tx, in_transaction};

@@ -10,9 +10,7 @@ use crate::rows::{self, Columns, Unreadable, document};
 use crate::session::Session;
 use crate::tx::Tx;
 use punctual_core::access::retry_by_hand;
-use punctual_core::bulk::{
-    Bulk, BulkAction, BulkCursor, BulkStep, BulkStretch, FilterDocument, NewBulk, STEP_MAX,
-};
+use punctual_core::bulk::{Bulk, BulkAction, BulkCursor, BulkStep, BulkStretch, FilterDocument, NewBulk, STEP_MAX};
 use punctual_core::id::{BulkId, JobId};
 use punctual_core::job::{Job, JobView, NewJob, Origin};
 use punctual_core::readings::{Page, SCAN_MAX};
@@ -22,7 +20,8 @@ use std::collections::HashSet;
 use tokio_postgres::Row;
 use uuid::Uuid;
 
-const COLUMNS: &str = "SELECT id, created_at, action, filter::text, priority, asked_by, cursor_state, cursor_after, done,
+const COLUMNS: &str =
+    "SELECT id, created_at, action, filter::text, priority, asked_by, cursor_state, cursor_after, done,
     passed, ended_at, cancelled FROM punctual_internal.bulk_operations";
 
 /// How many jobs are counted at once.

@@ -8,13 +8,15 @@ use crate::rows::{self, Columns, LastTarget, Unreadable, document, value};
 use crate::session::{Session, Step};
 use crate::sql;
 use crate::tx::{Patience, Tx, commit_failure};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use punctual_core::id::{JobId, LeaseId, NodeId};
 use punctual_core::invalid::Invalid;
 use punctual_core::job::Job;
+use punctual_core::limits::Claimed;
 use punctual_core::order::Place;
 use punctual_core::store::{ClaimRequest, ClaimedJob, Heartbeat, Lease, NewNode, NodePulse, StoreError, StoreResult};
 use std::collections::{BTreeSet, HashMap};
+use std::sync::atomic::Ordering;
 use tokio_postgres::Row;
 use uuid::Uuid;
 
@@ -24,18 +26,27 @@ use uuid::Uuid;
 /// pauses a queue waits for the claims that are going on, a few milliseconds, whichever queue they are from.
 pub(crate) const CLAIMS: i64 = 7_815_263_002;
 
-/// Claims: one statement is the whole transaction, and so one round trip.
-pub(crate) async fn claim_jobs(shared: &Shared, request: &ClaimRequest) -> StoreResult<Vec<ClaimedJob>> {
+/// Claims: one statement is the whole transaction, and so one round trip. Which of two it is depends on whether there
+/// are limits, and both say so: who was mistaken asks again.
+pub(crate) async fn claim_jobs(shared: &Shared, request: &ClaimRequest) -> StoreResult<Claimed> {
     let mut patience = Patience::default();
     loop {
-        match try_claim(shared, request).await {
+        let limited = shared.limited.load(Ordering::Relaxed);
+        match try_claim(shared, request, limited).await {
             Err(failure) if patience.allows(&failure).await => {}
-            claimed => return Ok(claimed?),
+            Err(failure) => return Err(failure.into()),
+            Ok((answer, claimed)) => {
+                shared.limited.store(answer.limited, Ordering::Relaxed);
+                // Without limits the other statement takes all the same; with them this one took nothing.
+                if limited || !answer.limited {
+                    return Ok(claimed);
+                }
+            }
         }
     }
 }
 
-async fn try_claim(shared: &Shared, request: &ClaimRequest) -> Work<Vec<ClaimedJob>> {
+async fn try_claim(shared: &Shared, request: &ClaimRequest, limited: bool) -> Work<(ClaimAnswer, Claimed)> {
     let (node, lease) = (request.lease.node_id.0, request.lease.lease_id.0);
     let queues: Option<Vec<&str>> =
         (!request.queues.is_empty()).then(|| request.queues.iter().map(String::as_str).collect());
@@ -44,23 +55,26 @@ async fn try_claim(shared: &Shared, request: &ClaimRequest) -> Work<Vec<ClaimedJ
     let params = params![shared.turned(), queues, types, node, lease, request.claim_id.0, limit];
     let session = shared.session().await?;
     let mut last = LastTarget::default();
-    let mut started_at = None;
+    let mut answer = None;
     // Jobs are large: they are put where they stay, and moved as little as can be.
     let mut claimed: Vec<(Place, Job)> = Vec::new();
     let read = |row: &Row| {
         if is_claimed(row)? {
             claimed.push(claimed_job(row, &mut last)?);
         } else {
-            started_at = running_since(row)?;
+            answer = Some(ClaimAnswer::read(row)?);
         }
         Ok(())
     };
-    let answer: Vec<Result<(), Unreadable>> =
-        session.read(sql::claim_jobs, &params, read).await.map_err(commit_failure)?;
-    answer.into_iter().collect::<Result<(), _>>().map_err(rows::unreadable)?;
-    let started_at = started_at.ok_or(StoreError::LostLease)?;
+    let statement = if limited { sql::claim_within_limits } else { sql::claim_jobs };
+    let rows: Vec<Result<(), Unreadable>> = session.read(statement, &params, read).await.map_err(commit_failure)?;
+    rows.into_iter().collect::<Result<(), _>>().map_err(rows::unreadable)?;
+    let answer = answer.filter(|answer| answer.holds).ok_or(StoreError::LostLease)?;
     claimed.sort_unstable_by_key(|(place, _)| *place);
-    Ok(claimed.into_iter().map(|(_, job)| ClaimedJob { job, started_at }).collect())
+    let started_at = answer.at;
+    let jobs = claimed.into_iter().map(|(_, job)| ClaimedJob { job, started_at }).collect();
+    let more_in = answer.more_in;
+    Ok((answer, Claimed { jobs, more_in }))
 }
 
 /// Whether a row of the answer to a claim has a job.
@@ -68,12 +82,26 @@ fn is_claimed(row: &Row) -> Result<bool, Unreadable> {
     Ok(Columns::of(row).optional_id::<JobId>()?.is_some())
 }
 
-/// What the row without a job says: since when all of them run; nothing when the lease does not hold.
-fn running_since(row: &Row) -> Result<Option<Timestamp>, Unreadable> {
-    let mut c = Columns::of(row);
-    c.skip(rows::JOB_COLUMNS + 3);
-    let (at, holds) = (c.time()?, c.next::<bool>()?);
-    Ok(holds.then_some(at))
+/// What the row without a job says.
+struct ClaimAnswer {
+    /// Since when all of them run.
+    at: Timestamp,
+    /// Whether the lease holds.
+    holds: bool,
+    /// Whether there are limits.
+    limited: bool,
+    /// When the next job that a rate keeps back may start.
+    more_in: Option<SignedDuration>,
+}
+
+impl ClaimAnswer {
+    fn read(row: &Row) -> Result<Self, Unreadable> {
+        let mut c = Columns::of(row);
+        c.skip(rows::JOB_COLUMNS + 3);
+        let (at, holds, limited) = (c.time()?, c.next()?, c.next()?);
+        let more_in: Option<i64> = c.next()?;
+        Ok(Self { at, holds, limited, more_in: more_in.map(SignedDuration::from_micros) })
+    }
 }
 
 fn claimed_job(row: &Row, last: &mut LastTarget) -> Result<(Place, Job), Unreadable> {
@@ -169,6 +197,7 @@ fn placing(row: &Row) -> Result<Placing, Unreadable> {
         queued_at: c.time()?,
         serial_key: c.next()?,
         schedule_id: c.optional_id()?,
+        tags: c.next()?,
     })
 }
 

@@ -13,9 +13,7 @@ use crate::sql;
 use crate::tx::{Patience, Tx, commit_failure};
 use crate::wake::Wake;
 use jiff::Timestamp;
-use punctual_core::closing::{
-    Again, EndFacts, KeyAfter, Retry, is_of_interest, judge_end, key_after, storable_text,
-};
+use punctual_core::closing::{Again, EndFacts, KeyAfter, Retry, is_of_interest, judge_end, key_after, storable_text};
 use punctual_core::id::{JobId, NoticeId, ScheduleId};
 use punctual_core::job::{Artifact, Job};
 use punctual_core::json::Json;
@@ -103,6 +101,7 @@ async fn try_finish(shared: &Shared, lease: Lease, runs: &[FinishedRun], suspici
         return try_judge(shared, lease, runs, false).await;
     }
     shared.ended.send_replace(());
+    shared.ring_if_limited();
     let result = |closed| if closed { FinishResult::Closed { retry: None } } else { FinishResult::LostLease };
     Ok(closed.into_iter().map(result).collect())
 }
@@ -119,6 +118,7 @@ async fn try_close_many(shared: &Shared, lease: Lease, runs: &[FinishedRun]) -> 
     if !closed.contains(&false) {
         tx.pipeline_and_commit(Vec::new()).await?;
         shared.ended.send_replace(());
+        shared.ring_if_limited();
         return Ok(vec![FinishResult::Closed { retry: None }; runs.len()]);
     }
     let open = runs.iter().zip(&closed).filter(|(_, closed)| !**closed);
@@ -183,6 +183,8 @@ pub(crate) struct TakenRun {
     schedule_id: Option<ScheduleId>,
     cancel_code: Option<ErrorCode>,
     cancel_requested: bool,
+    /// Whether others may wait for its place.
+    limited: bool,
 }
 
 pub(crate) fn taken_run(row: &Row) -> Result<(JobId, TakenRun), Unreadable> {
@@ -194,6 +196,7 @@ pub(crate) fn taken_run(row: &Row) -> Result<(JobId, TakenRun), Unreadable> {
         schedule_id: c.optional_id()?,
         cancel_code: c.optional_word()?,
         cancel_requested: c.optional_time()?.is_some(),
+        limited: c.next()?,
     };
     Ok((id, taken))
 }
@@ -210,6 +213,8 @@ pub(crate) struct Ends<'a> {
     held: Vec<(String, JobId)>,
     /// Keys of jobs that came to a good end.
     freed: Vec<String>,
+    /// Whether one had a place that a limit counts.
+    limited: bool,
 }
 
 /// What a batch means for one schedule, summed up in the order of the reports.
@@ -264,9 +269,11 @@ impl Ends<'_> {
         steps
     }
 
-    /// Whether there may be something new to do: a retry, or the next job of a key.
+    /// Whether there may be something new to do: a retry, the next job of a key, or one that a limit kept back.
     fn wakes(&self) -> bool {
-        !self.keys.is_empty() || self.results.iter().any(|it| matches!(it, FinishResult::Closed { retry: Some(_) }))
+        self.limited
+            || !self.keys.is_empty()
+            || self.results.iter().any(|it| matches!(it, FinishResult::Closed { retry: Some(_) }))
     }
 
     fn note_key(&mut self, key: Option<String>, job: JobId, after: KeyAfter) {
@@ -318,6 +325,7 @@ impl Tx<'_> {
                 continue;
             };
             ends.keys.extend(taken.serial_key.clone());
+            ends.limited |= taken.limited;
             if ended.contains(&run.job_id) {
                 ends.results.push(FinishResult::AlreadyClosed);
                 continue;

@@ -23,7 +23,7 @@ const ACTIVE: &str = "SELECT id, queue, holder, reserved_at, expires_at FROM pun
 impl Tx<'_> {
     /// Waits for the claims that are going on, and keeps new ones waiting until this transaction is done: what is
     /// claimed afterwards is claimed by what is written here.
-    async fn stop_claims(&self) -> Work<()> {
+    pub(crate) async fn stop_claims(&self) -> Work<()> {
         self.rows("SELECT pg_advisory_xact_lock($1)", params![CLAIMS]).await?;
         Ok(())
     }

@@ -29,6 +29,8 @@ pub(crate) struct Placing {
     pub(crate) queued_at: Timestamp,
     pub(crate) serial_key: Option<String>,
     pub(crate) schedule_id: Option<ScheduleId>,
+    /// Its tags as they are stored.
+    pub(crate) tags: Option<String>,
 }
 
 /// How a job is closed.
@@ -110,6 +112,7 @@ impl Tx<'_> {
             jobs.iter().map(|job| time(job.queued_at)).collect::<Vec<_>>(),
             jobs.iter().map(|job| job.serial_key.as_deref()).collect::<Vec<_>>(),
             jobs.iter().map(|job| job.schedule_id.map(|id| id.0)).collect::<Vec<_>>(),
+            jobs.iter().map(|job| job.tags.as_deref()).collect::<Vec<_>>(),
         ];
         self.execute(sql::insert_queued, params).await?;
         Ok(())

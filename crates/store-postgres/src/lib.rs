@@ -20,6 +20,7 @@ mod holds;
 mod jobs;
 pub mod join;
 mod keys;
+mod limits;
 mod making;
 mod migrate;
 mod moves;
@@ -149,6 +150,8 @@ pub(crate) struct Shared {
     plans: watch::Sender<()>,
     /// Rings when a run has been closed here.
     ended: watch::Sender<()>,
+    /// Whether there were limits when a claim was made last: which statement to begin with.
+    limited: AtomicBool,
     listener: OnceLock<AbortHandle>,
     itself: Weak<Shared>,
 }
@@ -179,6 +182,7 @@ impl PostgresStore {
             changed: watch::Sender::new(()),
             plans: watch::Sender::new(()),
             ended: watch::Sender::new(()),
+            limited: AtomicBool::new(false),
             listener: OnceLock::new(),
             itself: itself.clone(),
         });
@@ -232,6 +236,14 @@ impl Shared {
     /// Wakes whoever waits in this process.
     pub(crate) fn ring(&self) {
         self.changed.send_replace(());
+    }
+
+    /// Wakes whoever may wait in this process for a place that a limit counts. Others were told by the statement that
+    /// made it free.
+    pub(crate) fn ring_if_limited(&self) {
+        if self.limited.load(Ordering::Relaxed) {
+            self.ring();
+        }
     }
 
     /// Wakes whoever fires in this process.

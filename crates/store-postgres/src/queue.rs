@@ -98,6 +98,7 @@ impl Tx<'_> {
                     queued_at: now,
                     serial_key: c.next()?,
                     schedule_id: c.optional_id()?,
+                    tags: c.next()?,
                 })
             })
             .await?;
@@ -161,6 +162,7 @@ impl Tx<'_> {
                     queued_at: *queued_at,
                     serial_key: old.spec.serial_key.clone(),
                     schedule_id: old.schedule_id,
+                    tags: (!old.spec.tags.is_empty()).then(|| rows::document("tags", &old.spec.tags)).transpose()?,
                 };
                 self.queue(&[placing]).await?;
             }

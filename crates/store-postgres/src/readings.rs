@@ -9,12 +9,13 @@ use crate::session::Session;
 use crate::{PostgresStore, Shared, holds, sql};
 use async_trait::async_trait;
 use jiff::Timestamp;
-use punctual_core::id::{JobId, NodeId, ReservationId};
+use punctual_core::id::{JobId, NodeId, ReservationId, ScheduleId};
 use punctual_core::job::JobView;
 use punctual_core::readings::{
     COUNT_MAX, Count, Ended, JobFilter, JobSource, NodeRow, Page, QueueRow, Readings, SCAN_MAX, ScheduleFilter, Stats,
 };
 use punctual_core::schedule::Schedule;
+use punctual_core::statistics::{RunSample, SAMPLES_MAX, ScheduleSamples, SlotTally};
 use punctual_core::store::{Reservation, StoreResult, Template};
 use std::collections::HashMap;
 use tokio_postgres::Row;
@@ -72,6 +73,17 @@ impl Readings for PostgresStore {
     async fn templates(&self, after: Option<&str>, limit: usize) -> StoreResult<Vec<Template>> {
         let params = params![after.unwrap_or_default(), whole(limit)];
         Ok(self.shared.read(sql::templates_page, params, holds::template).await?)
+    }
+
+    async fn schedule_samples(&self, id: ScheduleId, since: Timestamp) -> StoreResult<ScheduleSamples> {
+        let most = whole(SAMPLES_MAX + 1);
+        let made = params![id.0, JobId::first_of(since).0, most];
+        let mut runs = self.shared.read(sql::run_samples, made, run_sample).await?;
+        let tallies = self.shared.read(sql::slot_tallies, params![id.0, time(since), most], slot_tally).await?;
+        let rows: u64 = tallies.iter().map(|(rows, _)| rows).sum();
+        let more = runs.len().max(usize::try_from(rows).unwrap_or(usize::MAX)) > SAMPLES_MAX;
+        runs.truncate(SAMPLES_MAX);
+        Ok(ScheduleSamples { runs, slots: tallies.into_iter().map(|(_, tally)| tally).collect(), more })
     }
 
     async fn stats(&self, ended_since: Timestamp) -> StoreResult<Stats> {
@@ -204,11 +216,13 @@ async fn read_queues(shared: &Shared, after: &str, only: Option<&str>, limit: us
     let queues = shared.read(sql::queues_page, params, |row| {
         let mut c = Columns::of(row);
         let (name, paused, created_at): (String, _, _) = (c.next()?, c.next()?, c.time()?);
+        let concurrency: Option<i64> = c.next()?;
         Ok(QueueRow {
             running: Count { value: running.get(&name).copied().unwrap_or(0).min(COUNT_MAX), more },
             name,
             paused,
             created_at,
+            concurrency: concurrency.and_then(|jobs| u32::try_from(jobs).ok()),
             depth: Count::of(c.count()?),
             oldest_queued_at: c.optional_time()?,
             reservation: match row.try_get::<_, Option<Uuid>>("id") {
@@ -218,6 +232,28 @@ async fn read_queues(shared: &Shared, after: &str, only: Option<&str>, limit: us
         })
     });
     queues.await
+}
+
+fn run_sample(row: &Row) -> Result<RunSample, Unreadable> {
+    let mut c = Columns::of(row);
+    Ok(RunSample {
+        job_id: c.id()?,
+        slot_at: c.optional_time()?,
+        trigger: c.word()?,
+        created_at: c.time()?,
+        started_at: c.optional_time()?,
+        finished_at: c.time()?,
+        outcome: c.word()?,
+        is_final: c.next()?,
+        node_id: c.optional_id()?,
+    })
+}
+
+/// A tally, and how many rows it is of.
+fn slot_tally(row: &Row) -> Result<(u64, SlotTally), Unreadable> {
+    let mut c = Columns::of(row);
+    let (decision, reason, rows) = (c.word()?, c.word()?, c.count()?);
+    Ok((rows, SlotTally { decision, reason, slots: c.count()? }))
 }
 
 fn node(row: &Row) -> Result<NodeRow, Unreadable> {

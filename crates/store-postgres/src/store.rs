@@ -9,14 +9,14 @@ use punctual_core::id::{JobId, NodeId, ReservationId, ScheduleId};
 use punctual_core::job::{Artifact, JobView, NewJob};
 use punctual_core::job_key;
 use punctual_core::json::Json;
+use punctual_core::limits::Claimed;
 use punctual_core::name::{self, Name};
 use punctual_core::order::{Move, Place};
 use punctual_core::schedule::{Schedule, ScheduleDefinition};
 use punctual_core::slot::SlotRow;
 use punctual_core::store::{
-    Cancelled, Changes, ClaimRequest, ClaimedJob, FinishResult, FinishedRun, Fired, Heartbeat, Lease, LostNode,
-    NewNode, NodePulse, Pruned, QueuedJob, Reconciled, Recovered, Reservation, Retention, ScheduleKey, Store,
-    StoreResult, Template,
+    Cancelled, Changes, ClaimRequest, FinishResult, FinishedRun, Fired, Heartbeat, Lease, LostNode, NewNode, NodePulse,
+    Pruned, QueuedJob, Reconciled, Recovered, Reservation, Retention, ScheduleKey, Store, StoreResult, Template,
 };
 use punctual_core::template::{Parameter, check_parameters};
 use punctual_core::unique::Enqueued;
@@ -154,7 +154,7 @@ impl Store for PostgresStore {
         Ok(claim::read_pulses(&self.shared.session().await?).await?)
     }
 
-    async fn claim_jobs_if_leased(&self, request: ClaimRequest) -> StoreResult<Vec<ClaimedJob>> {
+    async fn claim_jobs_if_leased(&self, request: ClaimRequest) -> StoreResult<Claimed> {
         claim::claim_jobs(&self.shared, &request).await
     }
 

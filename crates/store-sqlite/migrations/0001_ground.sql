@@ -10,13 +10,15 @@ CREATE TABLE punctual_queues (
   created_at INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- The jobs of one queue that have one job type. Claiming looks at the head of each lane it may take from, so it
--- never reads past a job that its node cannot run or whose queue is paused.
+-- The jobs of one queue that have one job type and the same limited tags, in a sorted list. Claiming looks at the head
+-- of each lane it may take from, so it never reads past a job that its node cannot run, whose queue is paused or that
+-- a limit keeps back.
 CREATE TABLE punctual_lanes (
   id INTEGER PRIMARY KEY,
   queue TEXT NOT NULL REFERENCES punctual_queues (name),
   job_type TEXT NOT NULL,
-  UNIQUE (queue, job_type)
+  tags TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(tags)),
+  UNIQUE (queue, job_type, tags)
 ) STRICT;
 
 -- A sequence: positions are handed out from here, so that an insert asks for no max().

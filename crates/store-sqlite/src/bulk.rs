@@ -4,16 +4,15 @@ use crate::SqliteStore;
 use crate::readings::{page_params, statements};
 use crate::rows::{self, Columns, Unreadable, document};
 use crate::tx::{Tx, value};
-use punctual_core::bulk::{
-    Bulk, BulkAction, BulkCursor, BulkStep, BulkStretch, FilterDocument, NewBulk, STEP_MAX,
-};
+use punctual_core::bulk::{Bulk, BulkAction, BulkCursor, BulkStep, BulkStretch, FilterDocument, NewBulk, STEP_MAX};
 use punctual_core::id::{BulkId, JobId};
 use punctual_core::readings::{Page, SCAN_MAX};
 use punctual_core::store::{StoreError, StoreResult};
 use rusqlite::types::Value;
 use rusqlite::{Connection, Row, params, params_from_iter};
 
-const COLUMNS: &str = "SELECT id, created_at, action, filter, priority, asked_by, cursor_state, cursor_after, done, passed,
+const COLUMNS: &str =
+    "SELECT id, created_at, action, filter, priority, asked_by, cursor_state, cursor_after, done, passed,
     ended_at, cancelled FROM punctual_bulk_operations";
 
 impl SqliteStore {

@@ -1,12 +1,14 @@
 //! Nodes, leases and claims: who may take a job, and taking it in queue order.
 
 use crate::jobs::{Placeless, QueueSlot};
+use crate::limits::Rooms;
 use crate::queue::place_of;
 use crate::rows::{Columns, document, unreadable};
 use crate::sql;
 use crate::tx::{Tx, value};
 use jiff::Timestamp;
 use punctual_core::id::{JobId, LeaseId, NodeId};
+use punctual_core::limits::Claimed;
 use punctual_core::order::Place;
 use punctual_core::store::{ClaimRequest, ClaimedJob, Heartbeat, Lease, NewNode, NodePulse, StoreError, StoreResult};
 use rusqlite::{Rows, params};
@@ -68,26 +70,29 @@ impl Tx<'_> {
         self.one(find, params, value::<i64>)?.map(|_| ()).ok_or(StoreError::LostLease)
     }
 
-    pub(crate) fn claim_jobs(&mut self, request: &ClaimRequest) -> StoreResult<Vec<ClaimedJob>> {
+    pub(crate) fn claim_jobs(&mut self, request: &ClaimRequest) -> StoreResult<Claimed> {
         self.check_lease(request.lease)?;
         let lanes = self.claimable_lanes(request)?;
-        let picked = self.heads_in_order(&lanes, request.limit)?;
-        picked.into_iter().map(|place| self.claim(place.job_id, request)).collect()
+        let mut rooms = self.rooms(&lanes, request.lease.node_id)?;
+        let picked = self.heads_in_order(&lanes, &mut rooms, request.limit)?;
+        let jobs = picked.into_iter().map(|place| self.claim(place.job_id, request)).collect::<StoreResult<_>>()?;
+        Ok(Claimed { jobs, more_in: self.spend(&rooms)? })
     }
 
-    fn claimable_lanes(&self, request: &ClaimRequest) -> StoreResult<Vec<i64>> {
+    fn claimable_lanes(&self, request: &ClaimRequest) -> StoreResult<Vec<Lane>> {
         let queues = (!request.queues.is_empty()).then(|| document("queues", &request.queues)).transpose()?;
         let types = document("job_types", &request.job_types)?;
-        self.all(sql::claimable_lanes, params![queues, types, self.now_us()], value)
+        self.all(sql::claimable_lanes, params![queues, types, self.now_us()], Lane::read)
     }
 
-    /// The first jobs in queue order over several lanes: each lane is an ordered cursor, and the merge reads just one
-    /// row more of each lane than it takes.
-    fn heads_in_order(&self, lanes: &[i64], limit: usize) -> StoreResult<Vec<Place>> {
+    /// The first jobs in queue order over several lanes, as far as the limits have room: each lane is an ordered
+    /// cursor, and the merge reads just one row more of each lane than it takes. All jobs of a lane have the same
+    /// limits, so that one which is kept back keeps back all behind it.
+    fn heads_in_order(&self, lanes: &[Lane], rooms: &mut Rooms, limit: usize) -> StoreResult<Vec<Place>> {
         let mut statements = lanes.iter().map(|_| self.prepare(sql::lane_head)).collect::<StoreResult<Vec<_>>>()?;
         let mut cursors = Vec::with_capacity(lanes.len());
         for (statement, lane) in statements.iter_mut().zip(lanes) {
-            cursors.push(statement.query(params![lane]).map_err(crate::error::store_error)?);
+            cursors.push(statement.query(params![lane.id]).map_err(crate::error::store_error)?);
         }
         let mut heads = BinaryHeap::new();
         for (lane, cursor) in cursors.iter_mut().enumerate() {
@@ -97,6 +102,9 @@ impl Tx<'_> {
         while picked.len() < limit
             && let Some(Reverse((place, lane))) = heads.pop()
         {
+            if !rooms.take(lane) {
+                continue;
+            }
             picked.push(place);
             heads.extend(step(&mut cursors[lane])?.map(|place| Reverse((place, lane))));
         }
@@ -141,6 +149,7 @@ impl Tx<'_> {
                 created_at: row.created_at,
                 serial_key: row.serial_key,
                 schedule_id: row.schedule_id.map(|bytes| Uuid::from_bytes(bytes).into()),
+                untagged: false,
             };
             let slot = QueueSlot {
                 priority: row.priority,
@@ -152,6 +161,21 @@ impl Tx<'_> {
             given.push(*id);
         }
         Ok(given)
+    }
+}
+
+/// A lane that may be taken from.
+pub(crate) struct Lane {
+    pub(crate) id: i64,
+    pub(crate) queue: String,
+    pub(crate) job_type: String,
+    pub(crate) tags: Vec<String>,
+}
+
+impl Lane {
+    pub(crate) fn read(row: &rusqlite::Row<'_>) -> Result<Self, crate::rows::Unreadable> {
+        let mut c = Columns::of(row);
+        Ok(Self { id: c.next()?, queue: c.next()?, job_type: c.next()?, tags: c.document("tags")? })
     }
 }
 

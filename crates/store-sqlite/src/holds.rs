@@ -131,7 +131,12 @@ fn preset(row: &Row<'_>) -> Result<CronPreset, Unreadable> {
 /// A page of the presets that people made.
 pub(crate) fn read_presets(connection: &Connection, after: &str, limit: usize) -> StoreResult<Vec<CronPreset>> {
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    rows::collect(connection, &format!("{PRESETS} WHERE name > ?1 ORDER BY name LIMIT ?2"), params![after, limit], preset)
+    rows::collect(
+        connection,
+        &format!("{PRESETS} WHERE name > ?1 ORDER BY name LIMIT ?2"),
+        params![after, limit],
+        preset,
+    )
 }
 
 /// One of them.

@@ -22,6 +22,8 @@ pub(crate) struct Placeless {
     pub(crate) created_at: Timestamp,
     pub(crate) serial_key: Option<String>,
     pub(crate) schedule_id: Option<ScheduleId>,
+    /// Whether it is known to carry no tags.
+    pub(crate) untagged: bool,
 }
 
 /// Where in a queue a job goes.
@@ -84,6 +86,7 @@ impl Tx<'_> {
             created_at: self.now,
             serial_key: spec.serial_key.clone(),
             schedule_id: origin.schedule_id,
+            untagged: spec.tags.is_empty(),
         })
     }
 
@@ -119,11 +122,12 @@ impl Tx<'_> {
 
     /// Puts a job at an exact place.
     pub(crate) fn queue_at(&mut self, job: &Placeless, slot: QueueSlot) -> StoreResult<()> {
+        let lane_id = if job.untagged { job.lane_id } else { self.lane_by_tags(job.id, job.lane_id)? };
         self.execute(
             sql::insert_queued,
             params![
                 job.id.as_bytes(),
-                job.lane_id,
+                lane_id,
                 slot.priority,
                 slot.position,
                 slot.created_at.as_microsecond(),

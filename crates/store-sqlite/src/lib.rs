@@ -18,6 +18,7 @@ mod holds;
 mod jobs;
 mod join;
 mod keys;
+mod limits;
 mod log;
 mod migrate;
 mod offers;

@@ -39,6 +39,7 @@ impl Tx<'_> {
                 created_at: c.time()?,
                 serial_key: c.next()?,
                 schedule_id: c.optional_id()?,
+                untagged: false,
             })
         })?;
         self.reserve_positions(due.len())?;

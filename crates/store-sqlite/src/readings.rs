@@ -7,12 +7,13 @@ use crate::tx::value;
 use crate::{SqliteStore, holds, sql};
 use async_trait::async_trait;
 use jiff::Timestamp;
-use punctual_core::id::{JobId, NodeId, ReservationId};
+use punctual_core::id::{JobId, NodeId, ReservationId, ScheduleId};
 use punctual_core::job::JobView;
 use punctual_core::readings::{
     COUNT_MAX, Count, Ended, JobFilter, JobSource, NodeRow, Page, QueueRow, Readings, SCAN_MAX, ScheduleFilter, Stats,
 };
 use punctual_core::schedule::Schedule;
+use punctual_core::statistics::{RunSample, SAMPLES_MAX, ScheduleSamples, SlotTally};
 use punctual_core::store::{Reservation, StoreResult, Template};
 use rusqlite::types::Value;
 use rusqlite::{Connection, params, params_from_iter};
@@ -91,6 +92,21 @@ impl Readings for SqliteStore {
         let after = after.unwrap_or_default().to_owned();
         self.read(move |connection| {
             rows::collect(connection, sql::templates_page, params![after, whole(limit)], holds::template)
+        })
+        .await
+    }
+
+    async fn schedule_samples(&self, id: ScheduleId, since: Timestamp) -> StoreResult<ScheduleSamples> {
+        self.read(move |connection| {
+            let (most, first) = (whole(SAMPLES_MAX + 1), JobId::first_of(since));
+            let made = params![id.as_bytes(), first.as_bytes(), most];
+            let mut runs = rows::collect(connection, sql::run_samples, made, run_sample)?;
+            let tallies = params![id.as_bytes(), since.as_microsecond(), most];
+            let tallies = rows::collect(connection, sql::slot_tallies, tallies, slot_tally)?;
+            let rows: u64 = tallies.iter().map(|(rows, _)| rows).sum();
+            let more = runs.len().max(usize::try_from(rows).unwrap_or(usize::MAX)) > SAMPLES_MAX;
+            runs.truncate(SAMPLES_MAX);
+            Ok(ScheduleSamples { runs, slots: tallies.into_iter().map(|(_, tally)| tally).collect(), more })
         })
         .await
     }
@@ -236,7 +252,10 @@ fn read_queues(connection: &Connection, page: &str, key: Vec<Value>, now_us: i64
             Ok((c.count()?, c.optional_time()?))
         })?;
         let (depth, oldest_queued_at) = figures.into_iter().next().unwrap_or_default();
+        let limit = "SELECT concurrency FROM punctual_limits WHERE scope = 'queue' AND name = ?1";
+        let concurrency = rows::collect(connection, limit, params![name], value)?.pop().flatten();
         Ok(QueueRow {
+            concurrency,
             depth: Count::of(depth),
             oldest_queued_at,
             running: Count { value: running.get(&name).copied().unwrap_or(0).min(COUNT_MAX), more },
@@ -247,6 +266,28 @@ fn read_queues(connection: &Connection, page: &str, key: Vec<Value>, now_us: i64
         })
     });
     read.collect()
+}
+
+fn run_sample(row: &rusqlite::Row<'_>) -> Result<RunSample, Unreadable> {
+    let mut c = Columns::of(row);
+    Ok(RunSample {
+        job_id: c.id()?,
+        slot_at: c.optional_time()?,
+        trigger: c.word()?,
+        created_at: c.time()?,
+        started_at: c.optional_time()?,
+        finished_at: c.time()?,
+        outcome: c.word()?,
+        is_final: c.next()?,
+        node_id: c.optional_id()?,
+    })
+}
+
+/// A tally, and how many rows it is of.
+fn slot_tally(row: &rusqlite::Row<'_>) -> Result<(u64, SlotTally), Unreadable> {
+    let mut c = Columns::of(row);
+    let (decision, reason, rows) = (c.word()?, c.word()?, c.count()?);
+    Ok((rows, SlotTally { decision, reason, slots: c.count()? }))
 }
 
 fn node(row: &rusqlite::Row<'_>) -> Result<NodeRow, Unreadable> {

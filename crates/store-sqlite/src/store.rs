@@ -7,14 +7,14 @@ use punctual_core::id::{JobId, NodeId, ReservationId, ScheduleId};
 use punctual_core::job::{Artifact, JobView, NewJob};
 use punctual_core::job_key;
 use punctual_core::json::Json;
+use punctual_core::limits::Claimed;
 use punctual_core::name::{self, Name};
 use punctual_core::order::{Move, Place};
 use punctual_core::schedule::{Schedule, ScheduleDefinition};
 use punctual_core::slot::SlotRow;
 use punctual_core::store::{
-    Cancelled, Changes, ClaimRequest, ClaimedJob, FinishResult, FinishedRun, Fired, Heartbeat, Lease, LostNode,
-    NewNode, NodePulse, Pruned, QueuedJob, Reconciled, Recovered, Reservation, Retention, ScheduleKey, Store,
-    StoreResult, Template,
+    Cancelled, Changes, ClaimRequest, FinishResult, FinishedRun, Fired, Heartbeat, Lease, LostNode, NewNode, NodePulse,
+    Pruned, QueuedJob, Reconciled, Recovered, Reservation, Retention, ScheduleKey, Store, StoreResult, Template,
 };
 use punctual_core::template::{Parameter, check_parameters};
 use tokio::sync::watch;
@@ -162,7 +162,7 @@ impl Store for SqliteStore {
         self.read(claim::read_pulses).await
     }
 
-    async fn claim_jobs_if_leased(&self, request: ClaimRequest) -> StoreResult<Vec<ClaimedJob>> {
+    async fn claim_jobs_if_leased(&self, request: ClaimRequest) -> StoreResult<Claimed> {
         self.write(move |tx| tx.claim_jobs(&request)).await
     }
 

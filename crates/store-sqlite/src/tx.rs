@@ -15,7 +15,9 @@ pub(crate) struct Tx<'a> {
     connection: &'a Connection,
     ids: &'a mut IdSource,
     /// Lanes that this verb has used; they are never removed, but a savepoint may take a new one back.
-    lanes: HashMap<(String, String), i64>,
+    lanes: HashMap<(String, String, String), i64>,
+    /// Whether some tag is limited, as far as this verb has asked.
+    pub(crate) limits_tags: Option<bool>,
     /// Numbers of the position sequence that this verb has taken and not used.
     positions: Range<i64>,
     /// The store's time, the same for everything the verb does.
@@ -26,7 +28,7 @@ impl<'a> Tx<'a> {
     pub(crate) fn new(connection: &'a Connection, ids: &'a mut IdSource, now: Timestamp) -> Self {
         // Microseconds are what both stores keep; anything finer would not read back equal.
         let now = Timestamp::from_microsecond(now.as_microsecond()).unwrap_or(now);
-        Self { connection, ids, lanes: HashMap::new(), positions: 0..0, now }
+        Self { connection, ids, lanes: HashMap::new(), limits_tags: None, positions: 0..0, now }
     }
 
     /// The connection itself, for what is read the same way outside of a transaction.
@@ -64,18 +66,23 @@ impl<'a> Tx<'a> {
         self.positions.next().and_then(|number| number.checked_mul(POSITION_GAP)).ok_or_else(used_up)
     }
 
-    /// The lane of a queue and a job type; both are made by their first use.
+    /// The lane of a queue and a job type, for jobs without limited tags; both are made by their first use.
     pub(crate) fn lane(&mut self, queue: &str, job_type: String) -> StoreResult<i64> {
-        let key = (queue.to_owned(), job_type);
+        self.lane_with_tags((queue.to_owned(), job_type, "[]".to_owned()))
+    }
+
+    /// The lane of a queue, a job type and limited tags.
+    pub(crate) fn lane_with_tags(&mut self, key: (String, String, String)) -> StoreResult<i64> {
         if let Some(id) = self.lanes.get(&key) {
             return Ok(*id);
         }
-        let find = "SELECT id FROM punctual_lanes WHERE queue = ?1 AND job_type = ?2";
-        let mut found = self.one(find, params![key.0, key.1], value)?;
+        let find = "SELECT id FROM punctual_lanes WHERE queue = ?1 AND job_type = ?2 AND tags = ?3";
+        let params = params![key.0, key.1, key.2];
+        let mut found = self.one(find, params, value)?;
         if found.is_none() {
-            self.make_queue(queue)?;
-            self.execute("INSERT INTO punctual_lanes (queue, job_type) VALUES (?1, ?2)", params![key.0, key.1])?;
-            found = self.one(find, params![key.0, key.1], value)?;
+            self.make_queue(&key.0)?;
+            self.execute("INSERT INTO punctual_lanes (queue, job_type, tags) VALUES (?1, ?2, ?3)", params)?;
+            found = self.one(find, params, value)?;
         }
         let id = found.ok_or_else(|| StoreError::Internal("a lane was not stored".to_owned()))?;
         self.lanes.insert(key, id);

@@ -11,12 +11,14 @@ pub mod words {
     pub use punctual_core::control::{Control, SerialHold};
     pub use punctual_core::cron::CronPreset;
     pub use punctual_core::grant::Grant;
-    pub use punctual_core::id::{AuditId, BulkId, GrantId, JobId, NodeId, ReservationId, TokenId};
+    pub use punctual_core::id::{AuditId, BulkId, GrantId, JobId, NodeId, ReservationId, ScheduleId, TokenId};
     pub use punctual_core::job::{JobView, NewJob};
+    pub use punctual_core::limits::{Limit, LimitRow, LimitSubject, Limits};
     pub use punctual_core::readings::{Ended, JobFilter, NodeRow, Page, QueueRow, Readings, ScheduleFilter, Stats};
     pub use punctual_core::schedule::{Schedule, ScheduleDefinition};
-    pub use punctual_core::unique::Enqueued;
+    pub use punctual_core::statistics::ScheduleSamples;
     pub use punctual_core::store::{Reservation, Store, StoreError, StoreResult, Template};
+    pub use punctual_core::unique::Enqueued;
 }
 
 /// Hands the verbs of a part of the store port to a macro, together with whatever else that one needs.
@@ -37,6 +39,7 @@ macro_rules! with_verbs {
             async fn reservation_by_id(&self, id: ReservationId) -> Option<Reservation>;
             async fn nodes(&self, alive: bool, before: Option<NodeId>, limit: usize) -> Vec<NodeRow>;
             async fn templates(&self, after: Option<&str>, limit: usize) -> Vec<Template>;
+            async fn schedule_samples(&self, id: ScheduleId, since: Timestamp) -> ScheduleSamples;
             async fn stats(&self, ended_since: Timestamp) -> Stats;
         }
     };
@@ -58,6 +61,15 @@ macro_rules! with_verbs {
             async fn cron_preset(&self, name: &str) -> Option<CronPreset>;
             async fn delete_cron_preset(&self, name: &str) -> ();
             async fn renew_reservation(&self, id: ReservationId, for_how_long: SignedDuration) -> Reservation;
+        }
+    };
+    (Limits, $then:ident $others:tt) => {
+        $then! {
+            Limits $others
+            async fn set_limit(&self, limit: Limit) -> LimitRow;
+            async fn remove_limit(&self, subject: &LimitSubject) -> ();
+            async fn limit(&self, subject: &LimitSubject) -> Option<LimitRow>;
+            async fn limits(&self, after: Option<&LimitSubject>, limit: usize) -> Vec<LimitRow>;
         }
     };
     (Access, $then:ident $others:tt) => {

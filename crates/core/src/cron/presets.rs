@@ -63,7 +63,9 @@ impl CronPreset {
         name::check(&self.name)?;
         name::check_text("description", &self.description)?;
         if Self::built_in(&self.name).is_some() {
-            return Err(Invalid::new("name", format!("`{}` comes with the program", self.name)).remedy("choose another"));
+            return Err(
+                Invalid::new("name", format!("`{}` comes with the program", self.name)).remedy("choose another")
+            );
         }
         Recurrence::parse(&self.expression, Some(&self.name))
             .map_err(|error| Invalid::new("expression", error.to_string()))?;

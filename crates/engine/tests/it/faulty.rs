@@ -8,6 +8,7 @@ use punctual_core::checks::{Checks, Finding};
 use punctual_core::id::{BackfillId, JobId, NodeId, NoticeId, ReservationId, ScheduleId};
 use punctual_core::job::{Artifact, JobView, NewJob};
 use punctual_core::json::Json;
+use punctual_core::limits::Claimed;
 use punctual_core::name::Name;
 use punctual_core::offers::{Offers, OffersSettled};
 use punctual_core::order::{Move, Place};
@@ -15,9 +16,9 @@ use punctual_core::records::{LogChunk, LogLine, Progress, RunRecords};
 use punctual_core::schedule::{Schedule, ScheduleDefinition};
 use punctual_core::slot::SlotRow;
 use punctual_core::store::{
-    Cancelled, Changes, ClaimRequest, ClaimedJob, FinishResult, FinishedRun, Fired, Heartbeat, Lease, LostNode,
-    NewNode, NodePulse, Pruned, QueuedJob, Reconciled, Recovered, Reservation, Retention, ScheduleKey, Store,
-    StoreError, StoreResult, Template,
+    Cancelled, Changes, ClaimRequest, FinishResult, FinishedRun, Fired, Heartbeat, Lease, LostNode, NewNode, NodePulse,
+    Pruned, QueuedJob, Reconciled, Recovered, Reservation, Retention, ScheduleKey, Store, StoreError, StoreResult,
+    Template,
 };
 use punctual_core::template::Parameter;
 use punctual_core::upkeep::{Declarations, Declared, FiredFromMemory, Notice, Plans, Upkeep};
@@ -191,7 +192,7 @@ macro_rules! pass_on {
                 self.inner.changes()
             }
 
-            async fn claim_jobs_if_leased(&self, request: ClaimRequest) -> StoreResult<Vec<ClaimedJob>> {
+            async fn claim_jobs_if_leased(&self, request: ClaimRequest) -> StoreResult<Claimed> {
                 let claimed = self.reach()?.claim_jobs_if_leased(request).await?;
                 self.lose(Fault::LoseClaimAnswer, !claimed.is_empty())?;
                 Ok(claimed)
@@ -285,6 +286,8 @@ punctual_testkit::with_verbs!(Control, pass_on_outside {
         self.reach()?.advance_bulks().await
     }
 });
+
+punctual_testkit::with_verbs!(Limits, pass_on_outside {});
 
 punctual_testkit::with_verbs!(Access, pass_on_outside {
     fn recorded(&self, change: Change) -> Arc<dyn Store> {

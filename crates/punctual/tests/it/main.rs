@@ -14,6 +14,7 @@ mod examples;
 mod fallback;
 mod herd;
 mod join;
+mod limits;
 mod outage;
 mod pooler;
 mod process;

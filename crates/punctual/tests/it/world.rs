@@ -146,7 +146,9 @@ impl World {
 
     /// The same with a line at its beginning and one at its end.
     pub fn spanned_target(&self) -> Target {
-        self.script("echo \"+$PUNCTUAL_JOB_ID\" >> \"$EFFECTS\"; sleep 0.02; echo \"-$PUNCTUAL_JOB_ID\" >> \"$EFFECTS\"")
+        self.script(
+            "echo \"+$PUNCTUAL_JOB_ID\" >> \"$EFFECTS\"; sleep 0.02; echo \"-$PUNCTUAL_JOB_ID\" >> \"$EFFECTS\"",
+        )
     }
 
     /// Which jobs began (true) and ended, in the order in which they really did.
@@ -239,7 +241,7 @@ impl World {
     }
 
     /// The first column of a query, which is written for each store.
-    async fn texts(&self, sqlite: &str, postgres: &str) -> Vec<String> {
+    pub async fn texts(&self, sqlite: &str, postgres: &str) -> Vec<String> {
         match &self.data {
             Data::File(file) => {
                 let connection = rusqlite::Connection::open(file).unwrap();

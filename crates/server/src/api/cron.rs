@@ -10,9 +10,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use jiff::{SignedDuration, Timestamp};
-use punctual_core::cron::{
-    CronClock, CronPreset, Dst, Recurrence, built_in_presets, describe, dst_notes, lint, zone,
-};
+use punctual_core::cron::{CronClock, CronPreset, Dst, Recurrence, built_in_presets, describe, dst_notes, lint, zone};
 use punctual_core::duration::format_duration;
 use punctual_core::invalid::Invalid;
 use serde::{Deserialize, Serialize};

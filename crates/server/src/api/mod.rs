@@ -6,11 +6,13 @@ mod cron;
 pub(crate) mod doctor;
 pub(crate) mod job_shapes;
 pub(crate) mod jobs;
+pub(crate) mod limits;
 pub(crate) mod plans;
 pub(crate) mod queues;
 pub(crate) mod schedule_shapes;
 pub(crate) mod schedules;
 pub(crate) mod serial_keys;
+pub(crate) mod statistics;
 pub(crate) mod steering;
 pub(crate) mod system;
 pub(crate) mod templates;
@@ -82,6 +84,7 @@ fn guarded() -> OpenApiRouter<AppState> {
         .routes(routes!(plans::slots))
         .routes(routes!(plans::upcoming))
         .routes(routes!(plans::why))
+        .routes(routes!(statistics::of_schedule))
         .routes(routes!(backfills::create))
         .routes(routes!(backfills::list))
         .routes(routes!(backfills::get))
@@ -113,6 +116,8 @@ fn guarded() -> OpenApiRouter<AppState> {
         .routes(routes!(queues::renew))
         .routes(routes!(serial_keys::list))
         .routes(routes!(serial_keys::release))
+        .routes(routes!(limits::list))
+        .routes(routes!(limits::get, limits::put, limits::remove))
         .routes(routes!(templates::create, templates::list))
         .routes(routes!(templates::get, templates::delete))
         .routes(routes!(tokens::create, tokens::list))

@@ -36,6 +36,8 @@ pub(crate) struct QueueBody {
     /// Since when the one that has waited longest waits, of those that were counted.
     oldest_queued_at: Option<Timestamp>,
     running: CountBody,
+    /// How many of its jobs run at once; any number when null. `/limits/queue:NAME` says more.
+    concurrency: Option<u32>,
     reservation: Option<ReservationBody>,
 }
 
@@ -81,6 +83,7 @@ impl From<QueueRow> for QueueBody {
             depth: row.depth.into(),
             oldest_queued_at: row.oldest_queued_at,
             running: row.running.into(),
+            concurrency: row.concurrency,
             reservation: row.reservation.map(Into::into),
         }
     }
@@ -119,22 +122,39 @@ pub(crate) async fn get(State(state): State<AppState>, Named(name): Named) -> An
 pub(crate) struct QueuePatch {
     /// Whether it hands out nothing.
     paused: Option<bool>,
+    /// How many of its jobs run at once, on all nodes together; null lets any number.
+    #[serde(default, deserialize_with = "given")]
+    #[schema(value_type = Option<u32>, maximum = 1_000_000)]
+    concurrency: Option<Option<u32>>,
 }
 
-/// Pause a queue or let it go on; it is made by its first use, and this is one.
+/// Tells a null from nothing at all.
+fn given<'de, D: serde::Deserializer<'de>>(value: D) -> Result<Option<Option<u32>>, D::Error> {
+    Option::deserialize(value).map(Some)
+}
+
+/// Pause a queue, let it go on, or limit it; it is made by its first use, and pausing is one.
 #[utoipa::path(patch, path = "/queues/{name}", tag = "queues", params(("name" = String, Path)), request_body = QueuePatch,
     responses((status = 200, description = "the queue as it is now", body = QueueBody)))]
 pub(crate) async fn patch(ask: Ask, Named(name): Named, sent: Sent<QueuePatch>) -> Answered<Json<QueueBody>> {
-    let Some(paused) = sent.value.paused else {
-        return Ok(Json(existing(&ask.state, &name).await?.into()));
-    };
-    let was = ask.state.store.queue(&name).await?.is_some_and(|queue| queue.paused);
+    let QueuePatch { paused, concurrency } = sent.value;
+    if let Some(paused) = paused {
+        set_paused(&ask, &name, paused).await?;
+    }
+    if let Some(concurrency) = concurrency {
+        existing(&ask.state, &name).await?;
+        super::limits::set_queue_concurrency(&ask, &name, concurrency).await?;
+    }
+    Ok(Json(existing(&ask.state, &name).await?.into()))
+}
+
+async fn set_paused(ask: &Ask, name: &str, paused: bool) -> Answered<()> {
+    let was = ask.state.store.queue(name).await?.is_some_and(|queue| queue.paused);
     let action = Action::new(if paused { "queue.pause" } else { "queue.resume" });
     let action = action.before(&serde_json::json!({ "paused": was }));
-    let (subject, queue) = (format!("queue:{name}"), name.clone());
+    let (subject, queue) = (format!("queue:{name}"), name.to_owned());
     let tell = move |(): &()| Told::new(subject.clone(), &serde_json::json!({ "paused": paused }));
-    ask.change(action, tell, |store| async move { store.set_queue_paused(&queue, paused).await }).await?;
-    Ok(Json(existing(&ask.state, &name).await?.into()))
+    ask.change(action, tell, |store| async move { store.set_queue_paused(&queue, paused).await }).await
 }
 
 /// A job in its queue's order.

@@ -4,15 +4,13 @@ use super::Page;
 use super::queues::CountBody;
 use crate::auth::Caller;
 use crate::cursor::{self, List};
-use crate::extract::{Asked, page_size};
-use crate::problem::{Answered, Problem};
+use crate::extract::{Asked, page_size, window};
+use crate::problem::Answered;
 use crate::state::AppState;
 use axum::Json;
 use axum::extract::State;
-use axum::http::StatusCode;
 use jiff::{SignedDuration, Timestamp};
 use punctual_core::access::{AuditRow, Role};
-use punctual_core::duration::parse_duration;
 use punctual_core::id::{AuditId, NodeId};
 use punctual_core::readings::NodeRow;
 use punctual_core::run::Outcome;
@@ -130,12 +128,7 @@ pub(crate) struct ScheduleStats {
 #[utoipa::path(get, path = "/stats", tag = "system", params(StatsAsked),
     responses((status = 200, description = "the figures", body = Stats)))]
 pub(crate) async fn stats(State(state): State<AppState>, Asked(asked): Asked<StatsAsked>) -> Answered<Json<Stats>> {
-    let window = asked.window.as_deref().map_or(Ok(SignedDuration::from_hours(1)), parse_duration);
-    let window = window.map_err(|error| {
-        Problem::new(StatusCode::BAD_REQUEST, "bad_query", format!("window: {error}"))
-            .remedy("use a duration such as 24h")
-            .at("window")
-    })?;
+    let window = window(asked.window.as_deref(), SignedDuration::from_hours(1))?;
     let now = state.store.now().await?;
     let since = now.saturating_sub(window).unwrap_or(Timestamp::MIN);
     let found = state.store.stats(since).await?;

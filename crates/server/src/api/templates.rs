@@ -76,7 +76,9 @@ pub(crate) async fn job_of(
     let template = state.store.template(name).await?.ok_or_else(unknown)?;
     let nothing = Given::new();
     if has_input && (given.is_some() || !template.parameters.is_empty()) {
-        return Err(Invalid::new("input", "is made of the template's parameters").remedy("give parameters instead").into());
+        return Err(Invalid::new("input", "is made of the template's parameters")
+            .remedy("give parameters instead")
+            .into());
     }
     let input = fill(&template.job.input, &template.parameters, given.unwrap_or(&nothing))?;
     Ok(Some(NewJob { template_id: Some(template.id), input, ..template.job }))

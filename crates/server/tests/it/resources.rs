@@ -23,6 +23,7 @@ on_both_stores! {
     c18_many_jobs_are_changed_at_once,
     d09_parameters_of_a_template_are_filled_in,
     c18_a_unique_job_is_marked_when_it_was_there,
+    c14_limits_are_set_looked_at_and_removed,
     d09_templates_are_made_and_used,
     d04_plans_and_reasons_are_told,
     e07_the_api_answers_while_the_engine_does_not_run,
@@ -236,13 +237,17 @@ async fn b10_lists_go_on_from_their_cursors(world: &World) {
         world.call("PATCH", &format!("/queues/q{n}")).json(&json!({ "paused": false })).send().await.expect(200);
     }
     world.post("/jobs/batch", &json!({ "jobs": [task(), task(), task(), task(), task()] })).await.expect(201);
+    for n in 0..5 {
+        world.call("PUT", &format!("/limits/tag:l{n}")).json(&json!({ "concurrency": n })).send().await.expect(200);
+    }
     for (list, key, total) in [
         ("/schedules", "name", 5),
         ("/templates", "name", 5),
         ("/queues", "name", 6),
+        ("/limits", "subject", 5),
         ("/jobs", "id", 5),
         ("/queues/default/jobs", "job_id", 5),
-        ("/audit", "id", 15),
+        ("/audit", "id", 20),
     ] {
         let whole = world.get(&format!("{list}?limit=100")).await;
         let all: Vec<Value> = whole["items"].as_array().unwrap().iter().map(|item| item[key].clone()).collect();
@@ -333,6 +338,38 @@ async fn c18_a_unique_job_is_marked_when_it_was_there(world: &World) {
     assert_eq!(world.post("/jobs", &both).await.json()["errors"][0]["pointer"], "/unique");
 }
 
+async fn c14_limits_are_set_looked_at_and_removed(world: &World) {
+    assert_eq!(world.get("/limits").await["items"], json!([]));
+    let rate = json!({ "concurrency": 2, "rate": { "jobs": 10, "per": "1m" } });
+    let set = world.call("PUT", "/limits/tag:gpu").json(&rate).send().await.expect(200);
+    assert_eq!((&set["subject"], &set["concurrency"], &set["running"]), (&json!("tag:gpu"), &json!(2), &json!(0)));
+    assert_eq!((&set["rate"], &set["tokens"]), (&json!({ "jobs": 10, "per": "1m", "burst": 10 }), &json!(10)));
+    assert_eq!(world.get("/limits/tag:gpu").await, set);
+    for (path, body, field) in [
+        ("/limits/tag:gpu", json!({}), "/limit"),
+        ("/limits/tag:gpu", json!({ "rate": { "jobs": 0, "per": "1m" } }), "/rate/jobs"),
+        ("/limits/tag:gpu", json!({ "concurrency": 9_999_999 }), "/concurrency"),
+        ("/limits/rack:7", json!({ "concurrency": 1 }), "/subject"),
+    ] {
+        let refused = world.call("PUT", path).json(&body).send().await;
+        assert_eq!(refused.refused(422), "invalid", "{path} {body}");
+        assert_eq!(refused.json()["errors"][0]["pointer"], field);
+    }
+    let of_queue = async |patch: Value| world.call("PATCH", "/queues/mail").json(&patch).send().await;
+    assert_eq!(of_queue(json!({ "concurrency": 1 })).await.refused(404), "not_found");
+    let limited = of_queue(json!({ "paused": true, "concurrency": 1 })).await.expect(200);
+    assert_eq!((&limited["paused"], &limited["concurrency"]), (&json!(true), &json!(1)));
+    assert_eq!(world.get("/limits/queue:mail").await["concurrency"], 1);
+    assert_eq!(of_queue(json!({ "paused": false })).await.expect(200)["concurrency"], 1, "what is not said stays");
+    assert_eq!(of_queue(json!({ "concurrency": null })).await.expect(200)["concurrency"], Value::Null);
+    assert_eq!(world.call("GET", "/limits/queue:mail").send().await.refused(404), "not_found");
+    world.call("DELETE", "/limits/tag:gpu").send().await.expect(204);
+    assert_eq!(world.call("DELETE", "/limits/tag:gpu").send().await.refused(404), "not_found");
+    let audit = world.get("/audit?subject=limit:tag:gpu").await;
+    let actions: Vec<_> = audit["items"].as_array().unwrap().iter().map(|row| row["action"].clone()).collect();
+    assert_eq!(actions, ["limit.remove", "limit.set"]);
+}
+
 async fn d09_templates_are_made_and_used(world: &World) {
     let job = json!({ "target": { "kind": "task", "name": "mail" }, "input": { "to": "ada" }, "queue": "mail" });
     let made = world.post("/templates", &json!({ "name": "mail", "job": job })).await.expect(201);
@@ -349,7 +386,8 @@ async fn d09_parameters_of_a_template_are_filled_in(world: &World) {
     let target = json!({ "kind": "http", "url": "https://example.org/{{ input.to }}" });
     let parameters = json!([{ "name": "to", "type": "text", "required": true },
                             { "name": "copies", "type": "integer", "default": 1 }]);
-    let template = json!({ "name": "letter", "job": { "target": target, "input": { "from": "me" } }, "parameters": parameters });
+    let template =
+        json!({ "name": "letter", "job": { "target": target, "input": { "from": "me" } }, "parameters": parameters });
     let made = world.post("/templates", &template).await.expect(201);
     assert_eq!(made["parameters"][1]["default"], 1);
     let job = world.post("/jobs", &json!({ "template": "letter", "parameters": { "to": "ada" } })).await.expect(201);
@@ -374,7 +412,8 @@ async fn d09_parameters_of_a_template_are_filled_in(world: &World) {
     let own = world.post("/cron/presets", &json!({ "name": "payday", "expression": "0 9 25 * *" })).await.expect(201);
     assert_eq!(own["built_in"], false);
     let listed = world.get("/cron/presets?limit=500").await;
-    let names: Vec<&str> = listed["items"].as_array().unwrap().iter().map(|item| item["name"].as_str().unwrap()).collect();
+    let names: Vec<&str> =
+        listed["items"].as_array().unwrap().iter().map(|item| item["name"].as_str().unwrap()).collect();
     assert!(names.is_sorted() && names.contains(&"payday") && names.contains(&"weekdays-9am"), "{names:?}");
     world.call("DELETE", "/cron/presets/payday").send().await.expect(204);
     assert_eq!(world.call("DELETE", "/cron/presets/daily").send().await.refused(404), "not_found");

@@ -151,9 +151,7 @@ fn a06_a_callers_transaction_keeps_a_serial_keys_order() {
         let second = enqueue_in(&transaction, &[serial_job("s")]).await.unwrap()[0];
         transaction.commit().await.unwrap();
         let claim = || own.store.claim_jobs_if_leased(claim_request(lease, ALL));
-        let ids = |claimed: Vec<punctual_core::store::ClaimedJob>| {
-            claimed.into_iter().map(|it| it.job.id).collect::<Vec<_>>()
-        };
+        let ids = |claimed: punctual_core::limits::Claimed| claimed.into_iter().map(|it| it.job.id).collect::<Vec<_>>();
         assert_eq!(ids(claim().await.unwrap()), [first]);
         assert_eq!(ids(claim().await.unwrap()), []);
         own.store.finish_runs_if_leased(lease, vec![done(first)]).await.unwrap();

@@ -2,6 +2,7 @@
 
 use crate::harness::{Own, broken, done, fresh_database, node, options, retry_of};
 use punctual_core::job::NewJob;
+use punctual_core::limits::{Limit, LimitSubject, Limits};
 use punctual_core::store::{Changes, Clock, Lease, Store};
 use punctual_store_postgres::{PostgresOptions, PostgresStore};
 use punctual_testkit::VirtualClock;
@@ -120,6 +121,31 @@ fn d13_who_makes_work_waits_for_no_other_transaction_to_tell_of_it() {
         let mut ear = Ear::at(&own.database).await;
         own.store.enqueue_jobs(vec![job()]).await.unwrap();
         assert_eq!(ear.count().await, 1, "what was lost with it is made up for by the next look");
+    });
+}
+
+/// The node that finishes may not be the one that could take the next: whoever waits is told.
+#[test]
+fn c14_who_waits_for_a_place_that_a_limit_kept_is_told_when_it_is_free() {
+    block_on(async {
+        let own = Own::with(|_| {}).await;
+        let mut ear = Ear::at(&own.database).await;
+        let (a, b) =
+            (own.store.register_node(node("a")).await.unwrap(), own.store.register_node(node("b")).await.unwrap());
+        let made = own.store.enqueue_jobs(vec![job(), job(), retried_job(3, mins(1)), job()]).await.unwrap();
+        assert_eq!((claim(&own, a, 1).await, claim(&own, b, 2).await), (1, 2), "nobody waits");
+        own.store.finish_runs_if_leased(a, vec![done(made[0])]).await.unwrap();
+        assert_eq!(ear.count().await, 0, "without limits an end makes room for nobody");
+        let one = Limit { concurrency: Some(1), ..Limit::on(LimitSubject::All) };
+        own.store.set_limit(one).await.unwrap();
+        assert_eq!(claim(&own, b, 1).await, 0, "it waits now");
+        ear.count().await;
+        own.store.finish_runs_if_leased(b, vec![done(made[1])]).await.unwrap();
+        assert_eq!(ear.count().await, 1, "an end that nothing follows from");
+        assert_eq!(claim(&own, a, 1).await, 0, "another one still runs");
+        own.store.finish_runs_if_leased(b, vec![broken(made[2])]).await.unwrap();
+        assert_eq!(ear.count().await, 1, "and one that has to be judged");
+        assert_eq!(claim(&own, a, 1).await, 1);
     });
 }
 

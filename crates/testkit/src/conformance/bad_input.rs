@@ -4,6 +4,7 @@ use crate::prelude::*;
 use jiff::{SignedDuration, Timestamp};
 use punctual_core::job::{NewJob, Timeout};
 use punctual_core::json::Json;
+use punctual_core::limits::Claimed;
 use punctual_core::name::Name;
 use punctual_core::retry::RetryPolicy;
 use punctual_core::run::{ErrorCode, Outcome};
@@ -209,7 +210,7 @@ pub async fn c12_empty_batches_and_limits_of_zero_do_nothing(world: &mut World) 
     assert_eq!(store.give_back_if_leased(lease, Vec::new()).await, Ok(Vec::new()));
     assert_eq!(store.fire_due(None, 0).await.map(|fired| fired.jobs), Ok(Vec::new()));
     assert_eq!(store.promote_due_jobs(0).await, Ok(0));
-    assert_eq!(store.claim_jobs_if_leased(claim_request(lease, 0)).await, Ok(Vec::new()));
+    assert_eq!(store.claim_jobs_if_leased(claim_request(lease, 0)).await, Ok(Claimed::default()));
     assert_eq!(store.queued_jobs("default", None, 0).await, Ok(Vec::new()));
     assert_eq!(world.queue("default").await, [id]);
 }

@@ -4,6 +4,7 @@ use crate::prelude::*;
 use jiff::SignedDuration;
 use punctual_core::id::{JobId, LeaseId, ReservationId};
 use punctual_core::job::{JobState, NewJob, Whereabouts};
+use punctual_core::limits::Claimed;
 use punctual_core::order::Move;
 use punctual_core::store::{FinishResult, FinishedRun, Lease, LostNode, Store, StoreError};
 use punctual_core::target::Target;
@@ -103,7 +104,7 @@ pub async fn c07_a_node_gets_only_what_it_can_run(world: &mut World) {
     assert_eq!(world.claim(lease, ALL).await, [mine]);
     let mut nothing = claim_request(lease, ALL);
     nothing.job_types.clear();
-    assert_eq!(world.store().claim_jobs_if_leased(nothing).await, Ok(Vec::new()));
+    assert_eq!(world.store().claim_jobs_if_leased(nothing).await, Ok(Claimed::default()));
     assert_eq!(world.queue("default").await, [other, command]);
 }
 
@@ -114,7 +115,7 @@ pub async fn c07_a_claim_of_nothing_gives_nothing(world: &mut World) {
     assert_eq!(world.claim(lease, 0).await, []);
     let mut elsewhere = claim_request(lease, ALL);
     elsewhere.queues = vec!["nothing here".to_owned()];
-    assert_eq!(world.store().claim_jobs_if_leased(elsewhere).await, Ok(Vec::new()));
+    assert_eq!(world.store().claim_jobs_if_leased(elsewhere).await, Ok(Claimed::default()));
     assert_eq!(world.queue("default").await, [id]);
 }
 

@@ -16,6 +16,7 @@ pub mod firing;
 pub mod gaps;
 pub mod history;
 pub mod keys;
+pub mod limits;
 pub mod memory;
 pub mod missed;
 pub mod moves;
@@ -110,6 +111,18 @@ macro_rules! for_each_conformance_case {
                 c18_uniqueness_that_makes_no_sense_is_refused,
                 c18_calls_within_a_while_become_one_batch,
             }
+            limits {
+                c14_a_queue_gives_no_more_at_once_than_its_limit,
+                c14_limits_on_everything_a_type_and_each_node_hold_too,
+                c14_a_job_counts_for_each_of_its_tags_and_keeps_nobody_else_back,
+                c14_a_limit_counts_what_runs_and_what_waits_already,
+                c14_what_is_retried_edited_given_back_or_lost_stays_within_the_limit,
+                c14_a_rate_lets_start_what_its_bucket_holds_and_says_when_there_is_more,
+                c14_limits_are_set_listed_changed_and_removed,
+                c14_many_who_claim_at_once_never_go_beyond_a_limit,
+                c14_by_chance_the_stores_hand_out_what_a_plain_count_says,
+                c14_the_stores_agree_on_the_use_of_every_limit,
+            }
             readings {
                 b10_jobs_made_at_the_same_instant_are_listed_once_each,
                 b10_jobs_are_found_by_the_state_they_are_in,
@@ -119,6 +132,7 @@ macro_rules! for_each_conformance_case {
                 a26_a_retry_belongs_to_whom_the_first_job_belonged,
                 b10_a_rare_match_behind_many_others_is_found_page_by_page,
                 b10_new_jobs_and_ends_can_be_followed,
+                d12_the_samples_of_a_schedule_say_who_ran_what_when,
                 b10_schedules_are_found_by_what_they_are,
                 d04_the_schedules_that_are_due_next_come_first,
                 b10_queues_show_what_waits_and_what_runs,

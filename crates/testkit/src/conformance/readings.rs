@@ -6,6 +6,8 @@ use punctual_core::job::{JobState, NewJob};
 use punctual_core::readings::{COUNT_MAX, Count, Ended, JobFilter, JobsIn, SCAN_MAX, ScheduleFilter};
 use punctual_core::run::{ErrorCode, Outcome};
 use punctual_core::schedule::ScheduleDefinition;
+use punctual_core::slot::{Decision, Reason};
+use punctual_core::statistics::{ScheduleSamples, ScheduleStatistics, SlotTally};
 use punctual_core::store::FinishedRun;
 use punctual_core::target::Target;
 
@@ -317,4 +319,52 @@ pub async fn b10_figures_say_what_there_is(world: &mut World) {
     assert_eq!((stats.schedules.value, stats.paused, stats.failing, stats.with_problem), (2, 1, 0, 0));
     assert_eq!((stats.nodes, stats.more_ended), (1, false));
     assert_eq!(stats.ended.into_iter().collect::<Vec<_>>(), [(Outcome::Failed, 1)]);
+}
+
+/// A schedule every minute: three slots fire, the last one late; one run fails once and then succeeds, one is never run.
+pub async fn d12_the_samples_of_a_schedule_say_who_ran_what_when(world: &mut World) {
+    let definition = ScheduleDefinition { retry: retry(2, SHORTEST_WAIT), ..minutely("counted") };
+    let schedule = world.create(definition).await;
+    let (a, b) = (world.node("a").await, world.node("b").await);
+    world.set_time("00:01:00");
+    let first = world.fire_one().await;
+    world.pass(secs(2));
+    assert_eq!(world.claim_one(a).await, first);
+    world.pass(secs(3));
+    let again = world.fail_and_requeue(a, first).await;
+    assert_eq!(world.claim_one(b).await, again);
+    world.pass(secs(1));
+    world.complete(b, again).await;
+    world.set_time("00:02:07");
+    let second = world.fire_one().await;
+    assert_eq!(world.claim_one(a).await, second);
+    world.complete(a, second).await;
+    world.set_time("00:03:00");
+    let third = world.fire_one().await;
+    world.store().cancel_job(third).await.expect("it is cancelled");
+
+    let since = clock_time("00:00:00");
+    let samples = world.store().schedule_samples(schedule.id, since).await.expect("samples");
+    let ids: Vec<_> = samples.runs.iter().map(|run| run.job_id).collect();
+    assert_eq!((ids, samples.more), (vec![third, second, again, first], false), "latest made first");
+    let stored = world.schedule(schedule.id).await;
+    let figures = ScheduleStatistics::of(&stored, samples.clone(), since, world.clock_now());
+    let counts = [Outcome::Completed, Outcome::Failed, Outcome::Cancelled].map(|outcome| figures.outcomes[&outcome]);
+    assert_eq!(counts, [2, 1, 1]);
+    assert_eq!(figures.success.last().map(|all| (all.completed, all.failed)), Some((2, 0)), "the retry went well");
+    let lateness = figures.lateness.expect("two slots were run");
+    assert_eq!((lateness.p50, lateness.max, lateness.count), (secs(2), secs(7), 2), "without the retry");
+    let duration = figures.duration.expect("three ran");
+    assert_eq!((duration.p50, duration.p95, duration.count), (secs(1), secs(3), 3));
+    assert_eq!(figures.claim_latency.map(|latency| latency.max), Some(secs(2)));
+    let nodes: Vec<_> = figures.nodes.iter().map(|share| (share.node_id, share.runs)).collect();
+    assert_eq!(nodes, [(a.node_id, 2), (b.node_id, 1)]);
+    assert_eq!(figures.nodes[0].last_claimed_at, clock_time("00:02:07"));
+    let slots = [SlotTally { decision: Decision::Fired, reason: Reason::OnTime, slots: 3 }];
+    assert_eq!(samples.slots, slots);
+
+    let later = world.store().schedule_samples(schedule.id, clock_time("00:02:30")).await.expect("samples");
+    assert_eq!((later.runs.len(), later.slots[0].slots), (1, 1), "since an instant");
+    let nobody = world.store().schedule_samples(nobody().into(), since).await;
+    assert_eq!(nobody, Ok(ScheduleSamples::default()));
 }

@@ -87,7 +87,8 @@ pub async fn a06_whatever_comes_to_a_held_key_waits(world: &mut World) {
     let lease = world.node("n").await;
     let jobs = held(world, lease).await;
     let high = NewJob { priority: 9, ..strict("k") };
-    let keyed = |key: &str| NewJob { job_key: Some(JobKey { key: key.into(), mode: JobKeyMode::Replace }), ..strict("k") };
+    let keyed =
+        |key: &str| NewJob { job_key: Some(JobKey { key: key.into(), mode: JobKeyMode::Replace }), ..strict("k") };
     world.enqueue_all(vec![high.clone(), job()]).await;
     world.enqueue(keyed("a")).await;
     world.enqueue(keyed("a")).await;

@@ -6,7 +6,7 @@
 //! answers are compared; what the jobs do is watched; at the end all is compared. The same seed gives the same history.
 
 mod calm;
-mod chance;
+pub(crate) mod chance;
 mod history;
 mod laws;
 mod node;

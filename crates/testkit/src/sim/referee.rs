@@ -19,7 +19,7 @@ impl Drive {
         match said.clone() {
             Said::Register(result) => self.judge_register(result).await,
             Said::Beat(lease, result) => self.judge_beat(lease, result),
-            Said::Claim(request, result) => self.judge_claim(&request, result),
+            Said::Claim(request, result) => self.judge_claim(&request, result.map(|claimed| claimed.jobs)),
             Said::GiveBack(lease, jobs, result) => self.judge_give_back(lease, &jobs, result),
             Said::Finish(lease, runs, result) => self.judge_finish(lease, &runs, result),
             Said::Leave(lease, result) => self.judge_leave(lease, result),

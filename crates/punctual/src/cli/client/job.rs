@@ -289,7 +289,11 @@ impl NewArgs {
 
 /// Puts a job into its queue. A job key does what an idempotency key does, and the API takes one of the two.
 pub(crate) async fn enqueue(api: &Api, body: &Body) -> Result<Answer, Stop> {
-    if body.has("job_key") || body.has("unique") { api.change(Method::POST, "/jobs", body).await } else { api.create("/jobs", body).await }
+    if body.has("job_key") || body.has("unique") {
+        api.change(Method::POST, "/jobs", body).await
+    } else {
+        api.create("/jobs", body).await
+    }
 }
 
 impl AddArgs {

@@ -5,6 +5,7 @@ mod backfill;
 mod bulk;
 mod doctor;
 mod job;
+mod limit;
 mod policy;
 mod preset;
 mod queue;
@@ -12,6 +13,7 @@ mod reserve;
 mod run;
 mod schedule;
 mod show;
+mod stats;
 mod system;
 mod target;
 mod template;
@@ -58,6 +60,9 @@ pub(crate) enum ClientCommand {
     /// Look at queues, stop and start them, hold one for yourself
     #[command(visible_alias = "queues")]
     Queue(Over<Group<queue::QueueCommand>>),
+    /// Limit how many jobs run at once and how many start in a while
+    #[command(visible_alias = "limits")]
+    Limit(Over<Group<limit::LimitCommand>>),
     /// Make and look at templates: named jobs to begin with
     #[command(visible_alias = "templates")]
     Template(Over<Group<template::TemplateCommand>>),
@@ -93,6 +98,7 @@ impl ClientCommand {
             Self::Job(over) => over.command.command.run(&over.connect.connect().await?, out).await,
             Self::Bulk(over) => over.command.command.run(&over.connect.connect().await?, out).await,
             Self::Queue(over) => over.command.command.run(&over.connect.connect().await?, out).await,
+            Self::Limit(over) => over.command.command.run(&over.connect.connect().await?, out).await,
             Self::Template(over) => over.command.command.run(&over.connect.connect().await?, out).await,
             Self::Preset(over) => over.command.command.run(&over.connect.connect().await?, out).await,
             Self::Token(over) => over.command.command.run(&over.connect.connect().await?, out).await,

@@ -111,7 +111,10 @@ impl PolicyArgs {
         body.put("priority", self.priority);
         body.put("serial", self.serial);
         body.put("max_concurrent_runs", self.max_concurrent_runs);
-        body.put("retry", self.changes_retry().then(|| retrying(retry, self.attempts, self.serial_on_failure.as_ref())));
+        body.put(
+            "retry",
+            self.changes_retry().then(|| retrying(retry, self.attempts, self.serial_on_failure.as_ref())),
+        );
         if !self.labels.is_empty() {
             let labels: Map<String, Value> = self.labels.iter().map(|(k, v)| (k.clone(), json!(v))).collect();
             body.put("labels", Some(labels));

@@ -80,6 +80,7 @@ const QUEUES: &[Column] = &[
     ("PAUSED", Cell::Text("/paused")),
     ("QUEUED", Cell::Count("/depth")),
     ("RUNNING", Cell::Count("/running")),
+    ("AT ONCE", Cell::Text("/concurrency")),
     ("OLDEST", Cell::Time("/oldest_queued_at")),
     ("HELD BY", Cell::Text("/reservation/holder")),
 ];

@@ -46,6 +46,7 @@ pub(crate) enum ScheduleCommand {
     Rm(OneArgs),
     /// Say when it fires next
     Next(NextArgs),
+    Stats(super::stats::StatsArgs),
     /// List its runs, latest first
     Runs(HistoryArgs),
     /// List what was decided for each slot, latest first
@@ -257,6 +258,7 @@ impl ScheduleCommand {
                 show::said(out, args.show, &answer, &format!("{}: deleted; its history stays", args.schedule))
             }
             Self::Next(args) => args.run(api, out).await,
+            Self::Stats(args) => args.run(api, out).await,
             Self::Backfill(args) => args.run(api, out).await,
             Self::Runs(args) => {
                 let look = async || api.list(&verb(&args.schedule, "runs"), args.list.limit).await;

@@ -7,15 +7,16 @@ use jiff::{SignedDuration, Timestamp};
 use punctual_core::id::{JobId, NodeId, ReservationId, ScheduleId};
 use punctual_core::job::{Artifact, JobView, NewJob};
 use punctual_core::json::Json;
+use punctual_core::limits::Claimed;
 use punctual_core::name::Name;
 use punctual_core::offers::OffersSettled;
 use punctual_core::order::{Move, Place};
 use punctual_core::schedule::{Schedule, ScheduleDefinition};
 use punctual_core::slot::SlotRow;
 use punctual_core::store::{
-    Cancelled, Changes, ClaimRequest, ClaimedJob, FinishResult, FinishedRun, Fired, Heartbeat, Lease, LostNode,
-    NewNode, NodePulse, Pruned, QueuedJob, Reconciled, Recovered, Reservation, Retention, ScheduleKey, Store,
-    StoreError, StoreResult, Template,
+    Cancelled, Changes, ClaimRequest, FinishResult, FinishedRun, Fired, Heartbeat, Lease, LostNode, NewNode, NodePulse,
+    Pruned, QueuedJob, Reconciled, Recovered, Reservation, Retention, ScheduleKey, Store, StoreError, StoreResult,
+    Template,
 };
 use punctual_core::template::Parameter;
 use punctual_core::upkeep::FiredFromMemory;
@@ -54,7 +55,7 @@ pub enum Said {
     /// A node beat.
     Beat(Lease, StoreResult<Heartbeat>),
     /// A node asked for work.
-    Claim(ClaimRequest, StoreResult<Vec<ClaimedJob>>),
+    Claim(ClaimRequest, StoreResult<Claimed>),
     /// A node gave jobs back.
     GiveBack(Lease, Vec<JobId>, StoreResult<Vec<JobId>>),
     /// A node reported ends.
@@ -337,7 +338,7 @@ proxy_store! {
     async fn register_node(&self, node: NewNode) -> Lease => |result| Said::Register(result.clone());
     async fn heartbeat_if_leased(&self, lease: Lease) -> Heartbeat => |result| Said::Beat(lease, result.clone());
     async fn node_pulses(&self) -> Vec<NodePulse> => |result| Said::Other;
-    async fn claim_jobs_if_leased(&self, request: ClaimRequest) -> Vec<ClaimedJob>
+    async fn claim_jobs_if_leased(&self, request: ClaimRequest) -> Claimed
         => |result| Said::Claim(request, result.clone());
     async fn give_back_if_leased(&self, lease: Lease, jobs: Vec<JobId>) -> Vec<JobId>
         => |result| Said::GiveBack(lease, jobs, result.clone());

@@ -1,0 +1,6 @@
+-- The runs of a schedule whose jobs were made since an instant, latest made first.
+SELECT j.id, j.slot_at, j.trigger, j.created_at, r.started_at, r.finished_at, r.outcome, r.final, r.node_id
+FROM (SELECT id, slot_at, trigger, created_at FROM punctual_jobs WHERE schedule_id = ?1 AND id >= ?2
+      ORDER BY id DESC LIMIT ?3) AS j
+CROSS JOIN punctual_runs AS r ON r.job_id = j.id
+ORDER BY j.id DESC
