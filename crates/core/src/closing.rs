@@ -2,7 +2,7 @@
 
 use crate::id::JobId;
 use crate::job::{ChainLink, Job, NewJob, Origin};
-use crate::retry::{AfterFailure, Chain, after_failure};
+use crate::retry::{AfterFailure, Chain, SerialOnFailure, after_failure};
 use crate::run::{ErrorCode, Outcome, Trigger};
 use crate::store::FinishedRun;
 use jiff::{SignedDuration, Timestamp};
@@ -97,6 +97,27 @@ pub fn judge_end(run: &FinishedRun, facts: EndFacts<'_>) -> End {
         return judge_snooze(run, job, facts.now, told);
     }
     End { retry: retry_after(run, error_code.unwrap_or(ErrorCode::Internal), job, facts), ..told }
+}
+
+/// What the end of a run means for the serial key of its job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeyAfter {
+    /// The next job waits until this one is retried with success.
+    Held,
+    /// Whatever held the key has come to a good end.
+    Free,
+    /// Nothing changes.
+    Same,
+}
+
+/// Judges that. The job of a run that was cancelled, or whose schedule is gone, is not looked at: it holds nothing.
+pub fn key_after(job: Option<&Job>, end: &End) -> KeyAfter {
+    let holds = |job: &Job| job.spec.retry.serial_on_failure == SerialOnFailure::Hold;
+    match end.outcome {
+        Outcome::Completed => KeyAfter::Free,
+        Outcome::Failed if job.is_some_and(holds) => KeyAfter::Held,
+        Outcome::Failed | Outcome::Skipped | Outcome::Cancelled => KeyAfter::Same,
+    }
 }
 
 /// The code a run is closed with: a cancelled one says who cancelled it, a failed one always has one.

@@ -96,6 +96,8 @@ ids! {
     NoticeId,
     /// A backfill.
     BackfillId,
+    /// A bulk operation.
+    BulkId,
     /// An API token.
     TokenId,
     /// A row of the audit log.

@@ -7,10 +7,11 @@ use crate::job_key::JobKey;
 use crate::json::Json;
 use crate::name;
 use crate::order::Place;
-use crate::retry::RetryPolicy;
+use crate::retry::{RetryPolicy, SerialOnFailure};
 use crate::run::{ErrorCode, Outcome, Trigger};
 use crate::schedule::Schedule;
 use crate::target::Target;
+use crate::unique::Unique;
 use crate::words::words;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -133,6 +134,9 @@ pub struct NewJob {
     /// Only one job with the same key waits at a time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job_key: Option<JobKey>,
+    /// Once in a period. This is about its making alone: a stored job does not keep it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unique: Option<Unique>,
     /// Resource tags that limits count.
     pub tags: Vec<String>,
     /// How it is tried again.
@@ -165,6 +169,7 @@ impl NewJob {
             run_at: None,
             serial_key: None,
             job_key: None,
+            unique: None,
             tags: Vec::new(),
             retry: RetryPolicy::default(),
             timeout: Timeout::default(),
@@ -188,6 +193,7 @@ impl NewJob {
             run_at: None,
             serial_key: serial.then(|| schedule.id.to_string()),
             job_key: None,
+            unique: None,
             tags: Vec::new(),
             retry: definition.retry.clone(),
             timeout: definition.timeout,
@@ -213,6 +219,16 @@ impl NewJob {
         }
         if let Some(key) = &self.job_key {
             named("job_key", &key.key)?;
+        }
+        if self.serial_key.is_none() && self.retry.serial_on_failure == SerialOnFailure::Hold {
+            let problem = "has no meaning without serial_key";
+            return Err(Invalid::new("retry.serial_on_failure", problem).remedy("give the job a serial_key"));
+        }
+        if let Some(unique) = &self.unique {
+            unique.validate()?;
+            if self.job_key.is_some() {
+                return Err(Invalid::new("unique", "is given beside job_key").remedy("give one of the two"));
+            }
         }
         name::check_text("trigger_detail", self.trigger_detail.as_deref().unwrap_or_default())?;
         name::check_text("trace_context", self.trace_context.as_deref().unwrap_or_default())?;
@@ -306,13 +322,7 @@ pub struct JobView {
 impl JobView {
     /// The state, which follows from where the job is.
     pub fn state(&self) -> JobState {
-        match &self.whereabouts {
-            Whereabouts::Delayed { run_at: None } => JobState::Waiting,
-            Whereabouts::Delayed { run_at: Some(_) } => JobState::Scheduled,
-            Whereabouts::Queued { .. } => JobState::Queued,
-            Whereabouts::Running(_) => JobState::Running,
-            Whereabouts::Closed(run) => run.outcome.into(),
-        }
+        self.whereabouts.state()
     }
 
     /// The closed run, if there is one.
@@ -345,6 +355,19 @@ pub enum Whereabouts {
     Running(RunningRun),
     /// In `runs`.
     Closed(Run),
+}
+
+impl Whereabouts {
+    /// What a job is there.
+    pub fn state(&self) -> JobState {
+        match self {
+            Self::Delayed { run_at: None } => JobState::Waiting,
+            Self::Delayed { run_at: Some(_) } => JobState::Scheduled,
+            Self::Queued { .. } => JobState::Queued,
+            Self::Running(_) => JobState::Running,
+            Self::Closed(run) => run.outcome.into(),
+        }
+    }
 }
 
 /// A run that has not ended.

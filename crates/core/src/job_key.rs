@@ -79,6 +79,12 @@ pub fn decide(mode: JobKeyMode, run_at: Option<Timestamp>, holder: KeyHolder) ->
     }
 }
 
+/// Refuses a batch of which one could never run, or that uses a key twice.
+pub fn check_batch(jobs: &[NewJob]) -> Result<(), Invalid> {
+    jobs.iter().try_for_each(NewJob::validate)?;
+    refuse_twice(jobs)
+}
+
 /// Refuses a batch that uses a key twice: one of the two would replace the other before anybody saw it.
 pub fn refuse_twice(jobs: &[NewJob]) -> Result<(), Invalid> {
     let mut seen = BTreeSet::new();

@@ -43,11 +43,13 @@
 
 pub mod access;
 pub mod backfill;
+pub mod bulk;
 pub mod calendar;
 pub mod cap;
 pub mod chain;
 pub mod checks;
 pub mod closing;
+pub mod control;
 pub mod cron;
 pub mod duration;
 pub mod execute;
@@ -77,7 +79,9 @@ pub mod slot;
 pub mod statistics;
 pub mod store;
 pub mod target;
+pub mod template;
 pub mod timing;
+pub mod unique;
 pub mod upkeep;
 pub mod virtual_clock;
 pub mod why;

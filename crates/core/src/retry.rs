@@ -38,6 +38,27 @@ pub struct RetryPolicy {
     pub max_age: Option<SignedDuration>,
     /// How many times it may be interrupted (node lost, shutdown) before that counts as the end.
     pub max_interruptions: u32,
+    /// What a failure means for the other jobs of its serial key.
+    #[serde(skip_serializing_if = "SerialOnFailure::is_usual")]
+    pub serial_on_failure: SerialOnFailure,
+}
+
+words! {
+    /// What a failed job means for the next ones of its serial key.
+    pub enum SerialOnFailure as "serial_on_failure" {
+        /// The next one goes, also while the failed one waits for its retry.
+        Continue = "continue",
+        /// They wait until the failed one has been retried with success, by its policy or by hand, or until somebody
+        /// releases the key.
+        Hold = "hold",
+    }
+}
+
+impl SerialOnFailure {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it so")]
+    fn is_usual(&self) -> bool {
+        *self == Self::Continue
+    }
 }
 
 impl Default for RetryPolicy {
@@ -49,6 +70,7 @@ impl Default for RetryPolicy {
             max: SignedDuration::from_mins(10),
             max_age: None,
             max_interruptions: 10,
+            serial_on_failure: SerialOnFailure::Continue,
         }
     }
 }

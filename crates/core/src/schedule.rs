@@ -6,7 +6,7 @@ use crate::invalid::Invalid;
 use crate::job::Timeout;
 use crate::json::Json;
 use crate::name::{self, Name};
-use crate::retry::RetryPolicy;
+use crate::retry::{RetryPolicy, SerialOnFailure};
 use crate::run::Outcome;
 use crate::target::Target;
 use crate::timing::TimingSpec;
@@ -272,6 +272,10 @@ impl ScheduleDefinition {
         }
         self.missed.window().map_or(Ok(()), |window| duration::check("missed.window", window))?;
         self.depends_on.map_or(Ok(()), |other| duration::check("depends_on.within", other.within))?;
+        if !self.serial && self.retry.serial_on_failure == SerialOnFailure::Hold {
+            let problem = "has no meaning unless the schedule is serial";
+            return Err(Invalid::new("retry.serial_on_failure", problem).remedy("set serial to true"));
+        }
         match self.missed {
             Missed::All { limit, .. } if !(1..=100_000).contains(&limit) => {
                 Err(Invalid::new("missed.limit", "is not between 1 and 100,000")

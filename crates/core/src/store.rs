@@ -9,7 +9,8 @@ use crate::backfill::Backfills;
 use crate::chain::Chains;
 use crate::checks::Checks;
 use crate::closing::Again;
-use crate::id::{ClaimId, JobId, LeaseId, NodeId, ReservationId, ScheduleId, TemplateId};
+use crate::control::Control;
+use crate::id::{ClaimId, JobId, LeaseId, NodeId, ReservationId, ScheduleId};
 use crate::invalid::Invalid;
 use crate::job::{Artifact, Job, JobState, JobView, NewJob, Run};
 use crate::json::Json;
@@ -23,6 +24,8 @@ use crate::records::RunRecords;
 use crate::run::{ErrorCode, Outcome};
 use crate::schedule::{Schedule, ScheduleDefinition};
 use crate::slot::SlotRow;
+use crate::template::Parameter;
+pub use crate::template::Template;
 use crate::upkeep::Upkeep;
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
@@ -380,19 +383,6 @@ pub struct Reservation {
     pub expires_at: Timestamp,
 }
 
-/// A named job definition that schedules and callers start from (D09).
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Template {
-    /// Its identity.
-    pub id: TemplateId,
-    /// Its name.
-    pub name: Name,
-    /// What jobs made from it look like.
-    pub job: NewJob,
-    /// When it was made.
-    pub created_at: Timestamp,
-}
-
 /// One queued job, for listings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueuedJob {
@@ -415,7 +405,19 @@ pub trait Changes: Send {
 /// A durable store: the only source of truth.
 #[async_trait]
 pub trait Store:
-    Access + Backfills + Chains + Checks + Limits + Offers + Policies + Readings + RunRecords + Upkeep + Send + Sync
+    Access
+    + Backfills
+    + Chains
+    + Checks
+    + Control
+    + Limits
+    + Offers
+    + Policies
+    + Readings
+    + RunRecords
+    + Upkeep
+    + Send
+    + Sync
 {
     /// The store's own time, which decides what is due.
     async fn now(&self) -> StoreResult<Timestamp>;
@@ -477,7 +479,7 @@ pub trait Store:
     // --- jobs ------------------------------------------------------------------------------------------------------
 
     /// Makes jobs, all or none, in the order given. A job with a key may replace one that waits, or give way to the one
-    /// that is there, whose id is the answer then (see [`crate::job_key`]).
+    /// that is there, whose id is the answer then (see [`crate::job_key`]); and so may a unique one ([`crate::unique`]).
     async fn enqueue_jobs(&self, jobs: Vec<NewJob>) -> StoreResult<Vec<JobId>>;
 
     /// Moves delayed jobs whose time has come into their queues, earliest first; says how many.
@@ -552,8 +554,8 @@ pub trait Store:
 
     // --- templates -------------------------------------------------------------------------------------------------
 
-    /// Stores a template. Refused: names taken, invalid jobs.
-    async fn create_template(&self, name: Name, job: NewJob) -> StoreResult<Template>;
+    /// Stores a template. Refused: names taken, invalid jobs, parameters that make no sense.
+    async fn create_template(&self, name: Name, job: NewJob, parameters: Vec<Parameter>) -> StoreResult<Template>;
 
     /// One template by name.
     async fn template(&self, name: &str) -> StoreResult<Option<Template>>;

@@ -3,6 +3,7 @@
 //! Each loop is a thin ticker around one *pass* function that returns counts. Tests call the pass.
 
 pub mod backfill;
+pub mod bulk;
 pub mod clock;
 pub mod declare;
 pub mod dispatch;

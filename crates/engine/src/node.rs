@@ -1,6 +1,7 @@
 //! One node: its lease, its desk, and the loops beside them, from the first heartbeat to a clean leave.
 
 use crate::backfill;
+use crate::bulk;
 use crate::clock::Uptime;
 use crate::declare::declare_once;
 use crate::dispatch::{Desk, DeskOptions, RunningSet};
@@ -221,6 +222,8 @@ impl Life {
         loops.spawn(async move { retain::run(&*history, keep, every).await });
         let (past, every) = (Arc::clone(&store), options.sweep);
         loops.spawn(async move { backfill::run(&*past, every).await });
+        let (many, every) = (Arc::clone(&store), options.sweep);
+        loops.spawn(async move { bulk::run(&*many, every).await });
         let (plans, every) = (Arc::clone(&store), options.reconcile);
         loops.spawn(async move { reconcile::run(&*plans, every).await });
         let (needs, every) = (Arc::clone(&store), options.sweep);

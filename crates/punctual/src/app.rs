@@ -4,6 +4,7 @@ use crate::address::{Backing, StoreOptions};
 use crate::enqueue::{Batch, Enqueue};
 use crate::handle::JobHandle;
 use crate::limits::LimitBuilder;
+use crate::reserve::Reserve;
 use crate::schedules::{Others, ScheduleBuilder};
 use crate::{Cancelled, Context, Error, JobId, JobView, NodeEvent, Result, Schedule, Target, TaskError};
 use punctual_core::execute::Executor;
@@ -237,6 +238,24 @@ impl Punctual {
     /// ```
     pub fn batch(&self) -> Batch {
         Batch::new(self.clone())
+    }
+
+    /// Takes exclusive hold of a queue: it hands out nothing until it is given back or the time is over (C11).
+    ///
+    /// ```
+    /// # punctual::testing::block_on(async {
+    /// # let test = punctual::testing::TestPunctual::new().await?;
+    /// use std::time::Duration;
+    /// let mut held = test.reserve("mail").expires_in(Duration::from_secs(60)).take().await?;
+    /// assert!(test.reserve("mail").take().await.is_err(), "one at a time");
+    /// held.renew().await?;                           // or: held.during(async { … }).await?
+    /// held.release().await?;
+    /// test.reserve("mail").wait(Duration::from_secs(1)).take().await?.during(async {}).await?;
+    /// # Ok::<(), punctual::Error>(())
+    /// # }).unwrap();
+    /// ```
+    pub fn reserve(&self, queue: impl Into<String>) -> Reserve {
+        Reserve::new(self.clone(), queue.into())
     }
 
     /// Begins a schedule that this program declares; nothing happens before it is saved.

@@ -2,7 +2,7 @@
 
 use crate::handle::JobHandle;
 use crate::join::Join;
-use crate::{JobKeyMode, Punctual, Result, RetryPolicy, Target, Timestamp};
+use crate::{JobKeyMode, Punctual, Result, RetryPolicy, Target, Timestamp, Unique};
 use jiff::SignedDuration;
 use punctual_core::invalid::Invalid;
 use punctual_core::job::{NewJob, Timeout};
@@ -80,6 +80,30 @@ impl Enqueue {
     /// ```
     pub fn job_key_mode(self, key: impl Into<String>, mode: JobKeyMode) -> Self {
         self.set(|job| job.job_key = Some(JobKey { key: key.into(), mode }))
+    }
+
+    /// Once in a period: an earlier job with the same task, input and queue, made within it, stands for this one, unless
+    /// it failed or was cancelled. See [`Enqueue::unique`] for another key and for other states.
+    ///
+    /// ```
+    /// # punctual::testing::block_on(async {
+    /// # let test = punctual::testing::TestPunctual::new().await?;
+    /// use std::time::Duration;
+    /// let first = test.enqueue("report", &1).unique_for(Duration::from_secs(3600)).send().await?;
+    /// let again = test.enqueue("report", &1).unique_for(Duration::from_secs(3600)).send().await?;
+    /// let other = test.enqueue("report", &2).unique_for(Duration::from_secs(3600)).send().await?;
+    /// assert_eq!(first.id(), again.id());
+    /// assert_ne!(first.id(), other.id());
+    /// # Ok::<(), punctual::Error>(())
+    /// # }).unwrap();
+    /// ```
+    pub fn unique_for(self, period: Duration) -> Self {
+        self.unique(Unique::for_period(signed(period)))
+    }
+
+    /// The same, and what makes two jobs the same.
+    pub fn unique(self, unique: Unique) -> Self {
+        self.set(|job| job.unique = Some(unique))
     }
 
     /// Jobs with the same key run one at a time, in order, across all nodes.

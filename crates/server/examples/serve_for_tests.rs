@@ -21,7 +21,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let target = Target::command(["true"]);
     let nightly = ScheduleDefinition::new(Name::new("nightly")?, TimingSpec::cron("0 2 * * *", "UTC"), target.clone());
     store.create_schedule(nightly).await?;
-    store.create_template(Name::new("usual")?, NewJob::new(target.clone())).await?;
+    store.create_template(Name::new("usual")?, NewJob::new(target.clone()), vec![]).await?;
     store.enqueue_jobs(vec![NewJob::new(target); 3]).await?;
     let token = first_admin_token(store.as_ref()).await?.ok_or("there is a token already")?;
     let listener = TcpListener::bind("127.0.0.1:0").await?;

@@ -20,6 +20,9 @@ pub(crate) enum List {
     Audit,
     Backfills,
     Calendars,
+    Bulks,
+    SerialKeys,
+    Presets,
     Limits,
     Lines,
 }
@@ -37,6 +40,9 @@ impl List {
             Self::Audit => 'a',
             Self::Backfills => 'b',
             Self::Calendars => 'c',
+            Self::Bulks => 'u',
+            Self::SerialKeys => 'h',
+            Self::Presets => 'p',
             Self::Limits => 'i',
             Self::Lines => 'o',
         }

@@ -67,6 +67,11 @@ impl Problem {
         }))
     }
 
+    /// The code that stays the same, for whoever goes on after some problems.
+    pub(crate) fn code(&self) -> &'static str {
+        self.0.code
+    }
+
     pub(crate) fn remedy(mut self, remedy: impl Into<String>) -> Self {
         self.0.remedy = Some(remedy.into());
         self

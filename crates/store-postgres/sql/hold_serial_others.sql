@@ -5,7 +5,9 @@
 UPDATE punctual_internal.queue AS q SET ready = false
 FROM unnest($1::text[]) AS w (key)
 CROSS JOIN LATERAL (
-  SELECT job_id FROM punctual_internal.queue WHERE serial_key = w.key
-  ORDER BY priority DESC, position, created_at, job_id LIMIT 1
-) AS head
+  SELECT coalesce(
+    (SELECT punctual_internal.chain_end(h.job_id) FROM punctual_internal.serial_holds AS h WHERE h.key = w.key),
+    (SELECT o.job_id FROM punctual_internal.queue AS o WHERE o.serial_key = w.key
+     ORDER BY o.priority DESC, o.position, o.created_at, o.job_id LIMIT 1))
+) AS head (job_id)
 WHERE q.serial_key = w.key AND q.ready AND q.job_id <> head.job_id

@@ -35,6 +35,7 @@ UNION ALL
 (SELECT 'held_for_nothing', q.job_id::text FROM punctual_internal.queue AS q
   WHERE NOT q.ready
     AND NOT EXISTS (SELECT 1 FROM punctual_internal.running AS r WHERE r.serial_key = q.serial_key)
+    AND NOT EXISTS (SELECT 1 FROM punctual_internal.serial_holds AS s WHERE s.key = q.serial_key)
     AND NOT EXISTS (SELECT 1 FROM punctual_internal.queue AS h WHERE h.serial_key = q.serial_key AND h.ready) LIMIT $1)
 UNION ALL
 (SELECT 'retry_missing', r.job_id::text FROM punctual_internal.runs AS r

@@ -1,6 +1,7 @@
 //! Tokens, sessions, idempotency keys, the audit log, grants, and the retry that somebody asks for.
 
 use crate::error::{Failure, Work};
+use crate::jobs::serial_keys;
 use crate::params::{limit as whole, params, time};
 use crate::rows::{Columns, Unreadable, document, value};
 use crate::tx::{Tx, in_transaction};
@@ -279,7 +280,11 @@ impl Tx<'_> {
         let new = self.make_one(&spec, &origin).await?;
         let insert = "INSERT INTO punctual_internal.retries (retry_of, job_id) VALUES ($1, $2)";
         match self.execute(insert, params![id.0, new.0]).await {
-            Ok(_) => Ok(new),
+            Ok(_) => {
+                // If the key waits for this job, only now it is seen that it has come.
+                self.settle_serial_keys(&serial_keys([&spec])).await?;
+                Ok(new)
+            }
             Err(failure) if failure.is_unique_violation() => Err(retried_already(run.outcome).into()),
             Err(failure) => Err(failure),
         }

@@ -7,12 +7,13 @@ use crate::making::{Making, trimmed};
 use crate::outbox::notice_params;
 use crate::params::{Params, params};
 use crate::rows::{self, Columns, Unreadable};
+use crate::serial;
 use crate::session::{Answer, Session, Step};
 use crate::sql;
 use crate::tx::{Patience, Tx, commit_failure};
 use crate::wake::Wake;
 use jiff::Timestamp;
-use punctual_core::closing::{Again, EndFacts, Retry, is_of_interest, judge_end, storable_text};
+use punctual_core::closing::{Again, EndFacts, KeyAfter, Retry, is_of_interest, judge_end, key_after, storable_text};
 use punctual_core::id::{JobId, NoticeId, ScheduleId};
 use punctual_core::job::{Artifact, Job};
 use punctual_core::json::Json;
@@ -208,6 +209,10 @@ pub(crate) struct Ends<'a> {
     tallies: BTreeMap<ScheduleId, Tally>,
     notices: Vec<Notice>,
     keys: BTreeSet<String>,
+    /// Keys that are held from now on, and by which job.
+    held: Vec<(String, JobId)>,
+    /// Keys of jobs that came to a good end.
+    freed: Vec<String>,
     /// Whether one had a place that a limit counts.
     limited: bool,
 }
@@ -251,6 +256,13 @@ impl Ends<'_> {
         if !self.notices.is_empty() {
             steps.push(Step::Count(sql::insert_notices, notice_params(&self.notices, now)));
         }
+        if !self.freed.is_empty() {
+            steps.push(Step::Count(serial::FREE, params![self.freed.clone()]));
+        }
+        if !self.held.is_empty() {
+            let (keys, jobs): (Vec<&str>, Vec<Uuid>) = self.held.iter().map(|(key, job)| (key.as_str(), job.0)).unzip();
+            steps.push(Step::Count(serial::HOLD, params![keys, jobs, now]));
+        }
         if !self.keys.is_empty() {
             steps.extend(settling(&self.keys));
         }
@@ -262,6 +274,14 @@ impl Ends<'_> {
         self.limited
             || !self.keys.is_empty()
             || self.results.iter().any(|it| matches!(it, FinishResult::Closed { retry: Some(_) }))
+    }
+
+    fn note_key(&mut self, key: Option<String>, job: JobId, after: KeyAfter) {
+        match (key, after) {
+            (Some(key), KeyAfter::Held) => self.held.push((key, job)),
+            (Some(key), KeyAfter::Free) => self.freed.push(key),
+            (_, KeyAfter::Same) | (None, _) => {}
+        }
     }
 
     fn count(&mut self, schedule: ScheduleId, job: JobId, outcome: Outcome, told: bool, notice: NoticeId) {
@@ -304,7 +324,7 @@ impl Tx<'_> {
                 ends.results.push(FinishResult::LostLease);
                 continue;
             };
-            ends.keys.extend(taken.serial_key);
+            ends.keys.extend(taken.serial_key.clone());
             ends.limited |= taken.limited;
             if ended.contains(&run.job_id) {
                 ends.results.push(FinishResult::AlreadyClosed);
@@ -314,6 +334,7 @@ impl Tx<'_> {
             let job = jobs.get(&run.job_id);
             let end = judge_end(run, EndFacts { job, cancel_code: taken.cancel_code, now: self.now, chance });
             let news = job.and_then(|job| News::of_end(job, &end));
+            ends.note_key(taken.serial_key, run.job_id, key_after(job, &end));
             ends.closings.push(Closing {
                 job_id: run.job_id,
                 schedule_id: taken.schedule_id,
@@ -368,7 +389,7 @@ impl Tx<'_> {
 
     /// Which of the jobs' schedules are deleted. Nobody deletes the others before this transaction is done: whoever
     /// does must see the retries.
-    async fn deleted_schedules(&self, jobs: &[Job]) -> Work<HashSet<ScheduleId>> {
+    pub(crate) async fn deleted_schedules(&self, jobs: &[Job]) -> Work<HashSet<ScheduleId>> {
         let ids: BTreeSet<ScheduleId> = jobs.iter().filter_map(|job| job.schedule_id).collect();
         if ids.is_empty() {
             return Ok(HashSet::new());

@@ -1,4 +1,4 @@
-//! Queues as a whole: pause, reservations; and templates.
+//! Queues as a whole: pause, reservations; templates and cron presets.
 
 use crate::Shared;
 use crate::claim::CLAIMS;
@@ -8,11 +8,13 @@ use crate::rows::{self, Columns, Unreadable, document};
 use crate::session::Session;
 use crate::tx::Tx;
 use jiff::SignedDuration;
+use punctual_core::cron::CronPreset;
 use punctual_core::id::{ReservationId, TemplateId};
 use punctual_core::invalid::Invalid;
 use punctual_core::job::NewJob;
 use punctual_core::name::{self, Name};
 use punctual_core::store::{Reservation, StoreError, StoreResult, Template};
+use punctual_core::template::Parameter;
 use tokio_postgres::Row;
 
 const ACTIVE: &str = "SELECT id, queue, holder, reserved_at, expires_at FROM punctual_internal.reservations
@@ -64,6 +66,18 @@ impl Tx<'_> {
         Ok(made)
     }
 
+    /// Only one that is still held can be held for longer: jobs may have gone out since one has run out. Claims wait, and
+    /// the time is asked for when they do, not when this transaction began.
+    pub(crate) async fn renew_reservation(&mut self, id: ReservationId, by: SignedDuration) -> Work<Reservation> {
+        self.stop_claims().await?;
+        let renew = "UPDATE punctual_internal.reservations SET expires_at = greatest(expires_at, $3)
+                     WHERE id = $1 AND ended_at IS NULL AND expires_at > coalesce($2, clock_timestamp())
+                     RETURNING id, queue, holder, reserved_at, expires_at";
+        let until = self.now.saturating_add(by).unwrap_or(jiff::Timestamp::MAX);
+        let renewed = self.one(renew, params![id.0, self.turned(), time(until)], reservation).await?;
+        Ok(renewed.ok_or_else(|| StoreError::NotFound { what: "reservation", key: id.to_string() })?)
+    }
+
     pub(crate) async fn release_reservation(&mut self, id: ReservationId) -> Work<()> {
         let end = "UPDATE punctual_internal.reservations SET ended_at = coalesce(ended_at, $2) WHERE id = $1";
         match self.execute(end, params![id.0, self.at()]).await? {
@@ -72,19 +86,60 @@ impl Tx<'_> {
         }
     }
 
-    pub(crate) async fn create_template(&mut self, name: &Name, job: &NewJob) -> Work<Template> {
+    pub(crate) async fn create_template(
+        &mut self, name: &Name, job: &NewJob, parameters: &[Parameter],
+    ) -> Work<Template> {
         let id = TemplateId::at(self.now, self.id_bits());
-        let insert = "INSERT INTO punctual_internal.templates (id, name, job, created_at)
-                      VALUES ($1, $2, $3::text::json, $4)";
-        let params = params![id.0, name.as_str(), document("job", job)?, self.at()];
+        let insert = "INSERT INTO punctual_internal.templates (id, name, job, parameters, created_at)
+                      VALUES ($1, $2, $3::text::json, $4::text::json, $5)";
+        let (job_text, parameters_text) = (document("job", job)?, document("parameters", &parameters)?);
+        let params = params![id.0, name.as_str(), job_text, parameters_text, self.at()];
         match self.execute(insert, params).await {
-            Ok(_) => Ok(Template { id, name: name.clone(), job: job.clone(), created_at: self.now }),
+            Ok(_) => {
+                let (name, job, parameters) = (name.clone(), job.clone(), parameters.to_vec());
+                Ok(Template { id, name, job, parameters, created_at: self.now })
+            }
             Err(failure) if failure.is_unique_violation() => {
                 Err(StoreError::NameTaken { what: "template", name: name.to_string() }.into())
             }
             Err(failure) => Err(failure),
         }
     }
+
+    pub(crate) async fn delete_template(&mut self, name: &str) -> Work<()> {
+        match self.execute("DELETE FROM punctual_internal.templates WHERE name = $1", params![name]).await? {
+            0 => Err(StoreError::NotFound { what: "template", key: name.to_owned() }.into()),
+            _ => Ok(()),
+        }
+    }
+
+    pub(crate) async fn create_cron_preset(&mut self, preset: &CronPreset) -> Work<CronPreset> {
+        let insert = "INSERT INTO punctual_internal.cron_presets (name, expression, description, created_at)
+                      VALUES ($1, $2, $3, $4)";
+        let CronPreset { name, expression, description, .. } = preset;
+        let params = params![name.as_str(), expression.as_str(), description.as_str(), self.at()];
+        match self.execute(insert, params).await {
+            Ok(_) => Ok(CronPreset { created_at: Some(self.now), ..preset.clone() }),
+            Err(failure) if failure.is_unique_violation() => {
+                Err(StoreError::NameTaken { what: "cron preset", name: name.clone() }.into())
+            }
+            Err(failure) => Err(failure),
+        }
+    }
+
+    pub(crate) async fn delete_cron_preset(&mut self, name: &str) -> Work<()> {
+        match self.execute("DELETE FROM punctual_internal.cron_presets WHERE name = $1", params![name]).await? {
+            0 => Err(StoreError::NotFound { what: "cron preset", key: name.to_owned() }.into()),
+            _ => Ok(()),
+        }
+    }
+}
+
+pub(crate) const PRESETS: &str = "SELECT name, expression, description, created_at FROM punctual_internal.cron_presets";
+
+pub(crate) fn preset(row: &Row) -> Result<CronPreset, Unreadable> {
+    let mut c = Columns::of(row);
+    Ok(CronPreset { name: c.next()?, expression: c.next()?, description: c.next()?, created_at: c.optional_time()? })
 }
 
 fn check_queue(queue: &str) -> StoreResult<()> {
@@ -107,12 +162,19 @@ pub(crate) async fn read_reservation(shared: &Shared, session: &Session, queue: 
 
 /// One template.
 pub(crate) async fn read_template(session: &Session, name: &str) -> Work<Option<Template>> {
-    let sql = "SELECT id, name, job::text, created_at FROM punctual_internal.templates WHERE name = $1";
+    let sql = "SELECT id, name, job::text, parameters::text, created_at FROM punctual_internal.templates
+               WHERE name = $1";
     let rows = session.rows(sql, &params![name]).await?;
     Ok(rows::collect(&rows, template)?.pop())
 }
 
 pub(crate) fn template(row: &Row) -> Result<Template, Unreadable> {
     let mut c = Columns::of(row);
-    Ok(Template { id: c.id()?, name: Name::new(c.next::<String>()?)?, job: c.document("job")?, created_at: c.time()? })
+    Ok(Template {
+        id: c.id()?,
+        name: Name::new(c.next::<String>()?)?,
+        job: c.document("job")?,
+        parameters: c.document("parameters")?,
+        created_at: c.time()?,
+    })
 }

@@ -2,24 +2,24 @@
 
 use jiff::Timestamp;
 use punctual_core::id::JobId;
-use punctual_core::job::NewJob;
+use punctual_core::job::{JobState, NewJob};
 use punctual_core::job_key;
 use punctual_core::json::Json;
 use punctual_core::store::{StoreError, StoreResult};
+use punctual_core::unique::Unique;
 use serde::Serialize;
 use uuid::Uuid;
 
 /// Makes the jobs of a document inside the transaction it is sent in, and tells idle nodes at its commit. Takes a text
 /// (see [`document`]) and answers with one row for each job, whose only column is the job's id as text.
-pub const ENQUEUE: &str = "SELECT id::text FROM punctual_internal.enqueue($1::text::json) AS id";
+pub const ENQUEUE: &str = "SELECT job_id::text FROM punctual_internal.enqueue_once($1::text::json)";
 
 /// The first instant that is written to the database as text without the words of another calendar.
 const FIRST_YEAR: &str = "0001-01-01T00:00:00Z";
 
 /// The document that [`ENQUEUE`] takes; jobs that are not valid are refused.
 pub fn document(jobs: &[NewJob]) -> StoreResult<String> {
-    jobs.iter().try_for_each(NewJob::validate)?;
-    job_key::refuse_twice(jobs)?;
+    job_key::check_batch(jobs)?;
     let jobs: Vec<JobDocument<'_>> = jobs.iter().map(JobDocument::of).collect();
     serde_json::to_string(&jobs).map_err(|e| StoreError::Internal(format!("the jobs cannot be written: {e}")))
 }
@@ -56,11 +56,17 @@ struct JobDocument<'a> {
     trigger_detail: Option<&'a str>,
     trace_context: Option<&'a str>,
     owner: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unique_key: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unique_us: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unique_states: Option<&'a [JobState]>,
 }
 
 impl<'a> JobDocument<'a> {
     fn of(job: &'a NewJob) -> Self {
-        let key = job.job_key.as_ref();
+        let (key, unique) = (job.job_key.as_ref(), job.unique.as_ref());
         Self {
             target: &job.target,
             input: &job.input,
@@ -80,6 +86,9 @@ impl<'a> JobDocument<'a> {
             trigger_detail: job.trigger_detail.as_deref(),
             trace_context: job.trace_context.as_deref(),
             owner: job.owner.as_deref(),
+            unique_key: unique.map(|unique| unique.key_of(job)),
+            unique_us: unique.map(|unique| i64::try_from(unique.period.as_micros()).unwrap_or(i64::MAX)),
+            unique_states: unique.map(Unique::states),
         }
     }
 }

@@ -12,13 +12,18 @@ use punctual_core::chain::Chains;
 use punctual_core::id::JobId;
 use punctual_core::job::{Job, JobView, NewJob};
 use punctual_core::store::{Changes, StoreResult};
+use punctual_core::unique::Enqueued;
 
 impl Tx<'_> {
     /// Makes jobs some of which have keys, by the database's own function. The caller tells idle nodes.
-    pub(crate) async fn enqueue_with_keys(&mut self, specs: &[NewJob]) -> Work<Vec<JobId>> {
+    pub(crate) async fn enqueue_with_keys(&mut self, specs: &[NewJob]) -> Work<Vec<Enqueued>> {
         let document = join::document(specs)?;
-        let call = "SELECT punctual_internal.enqueue($1::text::json, $2, false)";
-        self.all(call, params![document, self.at()], |row| Columns::of(row).id()).await
+        let call = "SELECT job_id, is_new FROM punctual_internal.enqueue_once($1::text::json, $2, false)";
+        self.all(call, params![document, self.at()], |row| {
+            let mut c = Columns::of(row);
+            Ok(Enqueued { id: c.id()?, is_new: c.next()? })
+        })
+        .await
     }
 
     /// The job that takes another's place holds its key.
@@ -27,6 +32,8 @@ impl Tx<'_> {
             let hand_on = "UPDATE punctual_internal.job_keys SET job_id = $2 WHERE job_id = $1";
             self.execute(hand_on, params![old.id.0, new.0]).await?;
         }
+        let hand_on = "UPDATE punctual_internal.unique_keys SET job_id = $2 WHERE job_id = $1";
+        self.execute(hand_on, params![old.id.0, new.0]).await?;
         Ok(())
     }
 }

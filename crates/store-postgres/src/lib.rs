@@ -7,8 +7,10 @@
 mod access;
 mod address;
 mod backfill;
+mod bulk;
 mod checks;
 mod claim;
+mod control;
 mod error;
 mod finish;
 mod fire;
@@ -34,6 +36,7 @@ mod records;
 mod recover;
 mod rows;
 mod schedules;
+mod serial;
 mod session;
 mod singles;
 pub mod sql;

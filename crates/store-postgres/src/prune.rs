@@ -64,6 +64,11 @@ impl Tx<'_> {
         let notices = self.execute(sql::prune_notices, params![before.0, limit]).await?;
         pruned.notices = usize::try_from(notices).unwrap_or(usize::MAX);
         self.prune_serial_keys(limit).await?;
+        // Whoever is about to use one holds its lock, and it is passed over.
+        let over = "DELETE FROM punctual_internal.unique_keys WHERE key IN (
+                      SELECT key FROM punctual_internal.unique_keys WHERE until_at <= $1 OR until_at IS NULL
+                      ORDER BY key LIMIT $2 FOR UPDATE SKIP LOCKED)";
+        self.execute(over, params![self.at(), limit]).await?;
         self.execute("UPDATE punctual_internal.retention SET pruning = false", params![]).await?;
         let more = job.is_some() || schedule.is_some() || pruned.notices == retention.limit;
         let from = retention.from;

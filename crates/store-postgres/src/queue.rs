@@ -137,8 +137,10 @@ impl Tx<'_> {
         bits.copy_from_slice(&new_id.as_bytes()[8..]);
         self.make_jobs(&[Making { bits, spec: &spec, origin: &origin }], false).await?;
         self.take_the_place(&old, &whereabouts, new_id).await?;
+        // A key may wait for this job: it is settled when it is seen that it has another id.
+        self.adopt_retry(&old, new_id).await?;
         self.settle_serial_keys(&serial_keys([&spec])).await?;
-        self.adopt_retry(&old, new_id).await
+        Ok(new_id)
     }
 
     /// Puts a new job to where an old one was.
@@ -170,13 +172,12 @@ impl Tx<'_> {
     }
 
     /// The job that takes another's place is the retry that the other one was.
-    async fn adopt_retry(&self, old: &Job, new: JobId) -> Work<JobId> {
+    async fn adopt_retry(&self, old: &Job, new: JobId) -> Work<()> {
         if let Some(link) = old.retry_of {
             let adopt = "UPDATE punctual_internal.retries SET job_id = $3 WHERE retry_of = $1 AND job_id = $2";
             self.execute(adopt, params![link.0, old.id.0, new.0]).await?;
         }
-        self.hand_key_on(old, new).await?;
-        Ok(new)
+        self.hand_key_on(old, new).await
     }
 
     pub(crate) async fn cancel_job(&mut self, id: JobId) -> Work<Cancelled> {

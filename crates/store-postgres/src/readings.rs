@@ -113,7 +113,7 @@ fn counted() -> i64 {
 }
 
 /// The page and the scan of each source.
-fn statements(source: JobSource) -> (&'static str, &'static str) {
+pub(crate) fn statements(source: JobSource) -> (&'static str, &'static str) {
     match source {
         JobSource::All => (sql::jobs_page, sql::scan_jobs),
         JobSource::Schedule => (sql::jobs_page_of_schedule, sql::scan_jobs_of_schedule),
@@ -127,7 +127,7 @@ fn statements(source: JobSource) -> (&'static str, &'static str) {
 }
 
 /// Where a scan begins, how many it looks at, how many it passes over, and what leads to it.
-fn scan_params(filter: &JobFilter, before: JobId, look_at: usize, pass_over: usize) -> Params<'_> {
+pub(crate) fn scan_params(filter: &JobFilter, before: JobId, look_at: usize, pass_over: usize) -> Params<'_> {
     let params = params![before.0, whole(pass_over), whole(look_at)];
     match filter.source() {
         JobSource::Schedule => params.with(filter.schedule_id.map(|id| id.0)),
@@ -137,24 +137,28 @@ fn scan_params(filter: &JobFilter, before: JobId, look_at: usize, pass_over: usi
     }
 }
 
-async fn read_jobs(
-    session: &Session, filter: &JobFilter, before: Option<JobId>, limit: usize,
-) -> Work<Page<JobView, JobId>> {
-    let (page, scan) = statements(filter.source());
-    let (lowest, before) = filter.id_range(before);
-    let mut params = scan_params(filter, before, filter.look_at(limit), 0);
-    if !scan.contains("$4") {
+/// What goes into a page of jobs: where its scan begins, and the bound at which it ends.
+pub(crate) fn job_page_params(filter: &JobFilter, begin: JobId, end: JobId, limit: usize) -> Params<'_> {
+    let mut params = scan_params(filter, begin, filter.look_at(limit), 0);
+    if !statements(filter.source()).1.contains("$4") {
         params = params.with(None::<&str>);
     }
-    let params = params
+    params
         .with(filter.queue.as_deref())
         .with(filter.job_type.as_deref())
         .with(filter.owner.as_deref())
         .with(filter.tag.as_deref())
         .with(filter.place.word())
-        .with(lowest.0)
-        .with(whole(limit.saturating_add(1)));
-    let views = read_views(session, page, params).await?;
+        .with(end.0)
+        .with(whole(limit.saturating_add(1)))
+}
+
+async fn read_jobs(
+    session: &Session, filter: &JobFilter, before: Option<JobId>, limit: usize,
+) -> Work<Page<JobView, JobId>> {
+    let (page, scan) = statements(filter.source());
+    let (lowest, before) = filter.id_range(before);
+    let views = read_views(session, page, job_page_params(filter, before, lowest, limit)).await?;
     let stopped_at = if views.len() > limit || !filter.may_stop_short(limit) {
         None
     } else {

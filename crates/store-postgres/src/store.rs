@@ -18,6 +18,8 @@ use punctual_core::store::{
     Cancelled, Changes, ClaimRequest, FinishResult, FinishedRun, Fired, Heartbeat, Lease, LostNode, NewNode, NodePulse,
     Pruned, QueuedJob, Reconciled, Recovered, Reservation, Retention, ScheduleKey, Store, StoreResult, Template,
 };
+use punctual_core::template::{Parameter, check_parameters};
+use punctual_core::unique::Enqueued;
 
 #[async_trait]
 impl Store for PostgresStore {
@@ -100,8 +102,7 @@ impl Store for PostgresStore {
     }
 
     async fn enqueue_jobs(&self, jobs: Vec<NewJob>) -> StoreResult<Vec<JobId>> {
-        jobs.iter().try_for_each(NewJob::validate)?;
-        job_key::refuse_twice(&jobs)?;
+        job_key::check_batch(&jobs)?;
         // Others are told by the statement itself; in this process, whoever fires must know of what is due later.
         let delayed = jobs.iter().any(|job| job.run_at.is_some());
         let made = self.make_jobs(jobs).await?;
@@ -199,9 +200,10 @@ impl Store for PostgresStore {
         Ok(holds::read_reservation(&self.shared, &self.shared.session().await?, queue).await?)
     }
 
-    async fn create_template(&self, name: Name, job: NewJob) -> StoreResult<Template> {
+    async fn create_template(&self, name: Name, job: NewJob, parameters: Vec<Parameter>) -> StoreResult<Template> {
         job.validate()?;
-        in_transaction!(&self.shared, |tx| tx.create_template(&name, &job))
+        check_parameters(&parameters, &job.input)?;
+        in_transaction!(&self.shared, |tx| tx.create_template(&name, &job, &parameters))
     }
 
     async fn template(&self, name: &str) -> StoreResult<Option<Template>> {
@@ -217,14 +219,19 @@ impl Store for PostgresStore {
 
 impl PostgresStore {
     async fn make_jobs(&self, jobs: Vec<NewJob>) -> StoreResult<Vec<JobId>> {
-        if jobs.iter().any(|job| job.job_key.is_some()) {
-            let delayed = jobs.iter().any(|job| job.run_at.is_some());
-            let wake = if delayed { Wake::Plans } else { Wake::Work };
-            return in_transaction!(&self.shared, |_| Some(wake), |tx| tx.enqueue_with_keys(&jobs));
+        if jobs.iter().any(|job| job.job_key.is_some() || job.unique.is_some()) {
+            let made = self.make_keyed_jobs(&jobs).await?;
+            return Ok(made.into_iter().map(|enqueued| enqueued.id).collect());
         }
         if jobs.iter().all(|job| job.serial_key.is_none()) && self.shared.change().is_none() {
             return gather::enqueue(&self.shared.shared, jobs).await;
         }
         in_transaction!(&self.shared, Told | tx | tx.enqueue_jobs(&jobs))
+    }
+
+    pub(crate) async fn make_keyed_jobs(&self, jobs: &[NewJob]) -> StoreResult<Vec<Enqueued>> {
+        let delayed = jobs.iter().any(|job| job.run_at.is_some());
+        let wake = if delayed { Wake::Plans } else { Wake::Work };
+        in_transaction!(&self.shared, |_| Some(wake), |tx| tx.enqueue_with_keys(jobs))
     }
 }

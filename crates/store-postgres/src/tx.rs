@@ -130,7 +130,7 @@ impl<'s> Tx<'s> {
         }
     }
 
-    fn session(&self) -> Work<&Session> {
+    pub(crate) fn session(&self) -> Work<&Session> {
         self.session.as_ref().ok_or_else(|| Failure::internal("the transaction has ended"))
     }
 
@@ -142,6 +142,11 @@ impl<'s> Tx<'s> {
     /// A new job's id.
     pub(crate) fn job_id(&self) -> JobId {
         JobId::at(self.now, self.id_bits())
+    }
+
+    /// The instant that the clock is turned to, if it is not the database's own.
+    pub(crate) fn turned(&self) -> Option<SystemTime> {
+        self.shared.turned()
     }
 
     /// The present instant as it is sent.

@@ -29,6 +29,7 @@ UNION ALL
 SELECT * FROM (SELECT 'held_for_nothing', q.job_id FROM punctual_queue AS q
   WHERE q.ready = 0
     AND NOT EXISTS (SELECT 1 FROM punctual_running AS r WHERE r.serial_key = q.serial_key)
+    AND NOT EXISTS (SELECT 1 FROM punctual_serial_holds AS s WHERE s.key = q.serial_key)
     AND NOT EXISTS (SELECT 1 FROM punctual_queue AS h WHERE h.serial_key = q.serial_key AND h.ready = 1) LIMIT ?1)
 UNION ALL
 SELECT * FROM (SELECT 'retry_missing', r.job_id FROM punctual_runs AS r

@@ -279,7 +279,7 @@ impl Tx<'_> {
         Ok(made)
     }
 
-    fn retry_job(&mut self, id: JobId, by: Option<String>) -> StoreResult<JobId> {
+    pub(crate) fn retry_job(&mut self, id: JobId, by: Option<String>) -> StoreResult<JobId> {
         let not_found = || StoreError::NotFound { what: "job", key: id.to_string() };
         let job = self.job(id)?.ok_or_else(not_found)?;
         let run = match self.whereabouts(id)?.ok_or_else(not_found)? {
@@ -300,6 +300,8 @@ impl Tx<'_> {
         let new = self.insert_and_place(&spec, &origin)?;
         let insert = "INSERT INTO punctual_retries (retry_of, job_id) VALUES (?1, ?2)";
         self.execute(insert, params![id.as_bytes(), new.as_bytes()])?;
+        // If the key waits for this job, only now it is seen that it has come.
+        self.settle_serial_key(spec.serial_key.as_deref())?;
         Ok(new)
     }
 }

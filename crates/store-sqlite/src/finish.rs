@@ -5,7 +5,7 @@ use crate::rows::{Columns, Unreadable};
 use crate::sql;
 use crate::tx::{Tx, value};
 use jiff::Timestamp;
-use punctual_core::closing::{EndFacts, Retry, is_of_interest, judge_end};
+use punctual_core::closing::{EndFacts, Retry, is_of_interest, judge_end, key_after};
 use punctual_core::id::{JobId, ScheduleId};
 use punctual_core::job::{Artifact, Job};
 use punctual_core::recovery::{Claim, ClosedRun, Found, judge};
@@ -54,7 +54,9 @@ impl Tx<'_> {
         if let Some(news) = &news {
             self.tell(news)?;
         }
+        let after = key_after(job.as_ref(), &end);
         let retry = end.retry.map(|retry| self.make_retry(&retry)).transpose()?;
+        self.hold_or_free(taken.serial_key.as_deref(), run.job_id, after)?;
         self.settle_serial_key(taken.serial_key.as_deref())?;
         Ok(FinishResult::Closed { retry })
     }

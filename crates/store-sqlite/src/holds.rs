@@ -1,14 +1,16 @@
-//! Queues as a whole: pause, reservations; and templates.
+//! Queues as a whole: pause, reservations; templates and cron presets.
 
 use crate::error::{is_unique_violation, store_error};
 use crate::rows::{self, Columns, Unreadable, document};
 use crate::tx::Tx;
 use jiff::SignedDuration;
+use punctual_core::cron::CronPreset;
 use punctual_core::id::{ReservationId, TemplateId};
 use punctual_core::invalid::Invalid;
 use punctual_core::job::NewJob;
 use punctual_core::name::{self, Name};
 use punctual_core::store::{Reservation, StoreError, StoreResult, Template};
+use punctual_core::template::Parameter;
 use rusqlite::{Connection, Row, params};
 
 const ACTIVE: &str = "SELECT id, queue, holder, reserved_at, expires_at FROM punctual_reservations
@@ -52,6 +54,16 @@ impl Tx<'_> {
         Ok(made)
     }
 
+    /// Only one that is still held can be held for longer: jobs may have gone out since one has run out.
+    pub(crate) fn renew_reservation(&mut self, id: ReservationId, by: SignedDuration) -> StoreResult<Reservation> {
+        let renew = "UPDATE punctual_reservations SET expires_at = max(expires_at, ?3)
+                     WHERE id = ?1 AND ended_at IS NULL AND expires_at > ?2
+                     RETURNING id, queue, holder, reserved_at, expires_at";
+        let until = self.now.saturating_add(by).unwrap_or(jiff::Timestamp::MAX);
+        let renewed = self.one(renew, params![id.as_bytes(), self.now_us(), until.as_microsecond()], reservation)?;
+        renewed.ok_or_else(|| StoreError::NotFound { what: "reservation", key: id.to_string() })
+    }
+
     pub(crate) fn release_reservation(&mut self, id: ReservationId) -> StoreResult<()> {
         let end = "UPDATE punctual_reservations SET ended_at = coalesce(ended_at, ?2) WHERE id = ?1";
         match self.execute(end, params![id.as_bytes(), self.now_us()])? {
@@ -60,19 +72,76 @@ impl Tx<'_> {
         }
     }
 
-    pub(crate) fn create_template(&mut self, name: &Name, job: &NewJob) -> StoreResult<Template> {
+    pub(crate) fn create_template(
+        &mut self, name: &Name, job: &NewJob, parameters: &[Parameter],
+    ) -> StoreResult<Template> {
         let bits = self.id_bits();
         let id = TemplateId::at(self.now, bits);
-        let insert = "INSERT INTO punctual_templates (id, name, job, created_at) VALUES (?1, ?2, ?3, ?4)";
-        let params = params![id.as_bytes(), name.as_str(), document("job", job)?, self.now_us()];
+        let insert =
+            "INSERT INTO punctual_templates (id, name, job, parameters, created_at) VALUES (?1, ?2, ?3, ?4, ?5)";
+        let (job_text, parameters_text) = (document("job", job)?, document("parameters", &parameters)?);
+        let params = params![id.as_bytes(), name.as_str(), job_text, parameters_text, self.now_us()];
         match self.try_execute(insert, params)? {
-            Ok(_) => Ok(Template { id, name: name.clone(), job: job.clone(), created_at: self.now }),
+            Ok(_) => {
+                let (name, job, parameters) = (name.clone(), job.clone(), parameters.to_vec());
+                Ok(Template { id, name, job, parameters, created_at: self.now })
+            }
             Err(error) if is_unique_violation(&error) => {
                 Err(StoreError::NameTaken { what: "template", name: name.to_string() })
             }
             Err(error) => Err(store_error(error)),
         }
     }
+
+    pub(crate) fn delete_template(&mut self, name: &str) -> StoreResult<()> {
+        match self.execute("DELETE FROM punctual_templates WHERE name = ?1", params![name])? {
+            0 => Err(StoreError::NotFound { what: "template", key: name.to_owned() }),
+            _ => Ok(()),
+        }
+    }
+
+    pub(crate) fn create_cron_preset(&mut self, preset: &CronPreset) -> StoreResult<CronPreset> {
+        let insert =
+            "INSERT INTO punctual_cron_presets (name, expression, description, created_at) VALUES (?1, ?2, ?3, ?4)";
+        let params = params![preset.name, preset.expression, preset.description, self.now_us()];
+        match self.try_execute(insert, params)? {
+            Ok(_) => Ok(CronPreset { created_at: Some(self.now), ..preset.clone() }),
+            Err(error) if is_unique_violation(&error) => {
+                Err(StoreError::NameTaken { what: "cron preset", name: preset.name.clone() })
+            }
+            Err(error) => Err(store_error(error)),
+        }
+    }
+
+    pub(crate) fn delete_cron_preset(&mut self, name: &str) -> StoreResult<()> {
+        match self.execute("DELETE FROM punctual_cron_presets WHERE name = ?1", params![name])? {
+            0 => Err(StoreError::NotFound { what: "cron preset", key: name.to_owned() }),
+            _ => Ok(()),
+        }
+    }
+}
+
+const PRESETS: &str = "SELECT name, expression, description, created_at FROM punctual_cron_presets";
+
+fn preset(row: &Row<'_>) -> Result<CronPreset, Unreadable> {
+    let mut c = Columns::of(row);
+    Ok(CronPreset { name: c.next()?, expression: c.next()?, description: c.next()?, created_at: c.optional_time()? })
+}
+
+/// A page of the presets that people made.
+pub(crate) fn read_presets(connection: &Connection, after: &str, limit: usize) -> StoreResult<Vec<CronPreset>> {
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    rows::collect(
+        connection,
+        &format!("{PRESETS} WHERE name > ?1 ORDER BY name LIMIT ?2"),
+        params![after, limit],
+        preset,
+    )
+}
+
+/// One of them.
+pub(crate) fn read_preset(connection: &Connection, name: &str) -> StoreResult<Option<CronPreset>> {
+    Ok(rows::collect(connection, &format!("{PRESETS} WHERE name = ?1"), params![name], preset)?.pop())
 }
 
 fn check_queue(queue: &str) -> StoreResult<()> {
@@ -91,11 +160,17 @@ pub(crate) fn read_reservation(connection: &Connection, queue: &str, now_us: i64
 
 /// One template.
 pub(crate) fn read_template(connection: &Connection, name: &str) -> StoreResult<Option<Template>> {
-    let sql = "SELECT id, name, job, created_at FROM punctual_templates WHERE name = ?1";
+    let sql = "SELECT id, name, job, parameters, created_at FROM punctual_templates WHERE name = ?1";
     Ok(rows::collect(connection, sql, params![name], template)?.pop())
 }
 
 pub(crate) fn template(row: &Row<'_>) -> Result<Template, Unreadable> {
     let mut c = Columns::of(row);
-    Ok(Template { id: c.id()?, name: Name::new(c.next::<String>()?)?, job: c.document("job")?, created_at: c.time()? })
+    Ok(Template {
+        id: c.id()?,
+        name: Name::new(c.next::<String>()?)?,
+        job: c.document("job")?,
+        parameters: c.document("parameters")?,
+        created_at: c.time()?,
+    })
 }

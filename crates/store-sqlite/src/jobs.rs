@@ -148,12 +148,18 @@ impl Tx<'_> {
         Ok(())
     }
 
-    /// Lets exactly the head of a serial key be claimed, or nobody while a job of the key runs.
+    /// Lets exactly the head of a serial key be claimed, or nobody while a job of the key runs. The head of a key that is
+    /// held is the last retry of the job that failed.
     ///
     /// Called after everything that changes which job is the head or whether the key is free.
     pub(crate) fn settle_serial_key(&mut self, key: Option<&str>) -> StoreResult<()> {
         let Some(key) = key else { return Ok(()) };
-        let Some(head) = self.one(sql::serial_head, params![key], value::<[u8; 16]>)? else { return Ok(()) };
+        let hold = "SELECT job_id FROM punctual_serial_holds WHERE key = ?1";
+        let head = match self.one(hold, params![key], value::<[u8; 16]>)? {
+            Some(failed) => self.one(sql::chain_end, params![failed], value::<[u8; 16]>)?,
+            None => self.one(sql::serial_head, params![key], value::<[u8; 16]>)?,
+        };
+        let Some(head) = head else { return Ok(()) };
         self.execute(sql::hold_serial_others, params![key, head])?;
         self.execute(sql::ready_serial_head, params![key, head])?;
         Ok(())

@@ -34,8 +34,7 @@ impl SqliteStore {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn enqueue_in(&self, transaction: &Transaction<'_>, jobs: &[NewJob]) -> StoreResult<Vec<JobId>> {
-        jobs.iter().try_for_each(NewJob::validate)?;
-        job_key::refuse_twice(jobs)?;
+        job_key::check_batch(jobs)?;
         self.refuse_other_file(transaction.path())?;
         let mut ids = self.ids.lock().unwrap_or_else(PoisonError::into_inner);
         let mut tx = Tx::new(transaction, &mut ids, self.clock.now());

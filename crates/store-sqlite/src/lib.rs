@@ -5,9 +5,11 @@
 
 mod access;
 mod backfill;
+mod bulk;
 mod chain;
 mod checks;
 mod claim;
+mod control;
 mod crew;
 mod error;
 mod finish;
@@ -29,6 +31,7 @@ mod readings;
 mod records;
 mod rows;
 mod schedules;
+mod serial;
 pub mod sql;
 pub mod sql_target;
 mod store;

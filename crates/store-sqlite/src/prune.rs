@@ -8,7 +8,7 @@ use punctual_core::store::{PruneFrom, Pruned, Retention, StoreResult};
 use rusqlite::params;
 
 /// What goes with a job, its run first: the other ledgers refuse to let go of what belongs to one.
-const FORGOTTEN: [&str; 8] = [
+const FORGOTTEN: [&str; 9] = [
     "punctual_runs WHERE job_id",
     "punctual_artifacts WHERE job_id",
     "punctual_artifact_contents WHERE job_id",
@@ -17,6 +17,7 @@ const FORGOTTEN: [&str; 8] = [
     "punctual_step_memos WHERE root_job_id",
     "punctual_retries WHERE retry_of",
     "punctual_job_keys WHERE job_id",
+    "punctual_unique_keys WHERE job_id",
 ];
 
 impl Tx<'_> {
@@ -32,6 +33,9 @@ impl Tx<'_> {
         let job = self.prune_runs(&retention, &mut pruned)?;
         let schedule = self.prune_slots(&retention, &mut pruned)?;
         pruned.notices = self.prune_notices(&retention)?;
+        let over = "DELETE FROM punctual_unique_keys WHERE key IN (
+                      SELECT key FROM punctual_unique_keys WHERE until_at <= ?1 LIMIT ?2)";
+        self.execute(over, params![self.now_us(), limit(&retention)])?;
         self.execute("UPDATE punctual_retention SET pruning = 0", [])?;
         let more = job.is_some() || schedule.is_some() || pruned.notices == retention.limit;
         let from = retention.from;

@@ -12,6 +12,7 @@ use punctual_core::json::Json;
 use punctual_core::order::{self, Move, Place};
 use punctual_core::run::ErrorCode;
 use punctual_core::store::{Cancelled, QueuedJob, StoreError, StoreResult};
+use punctual_core::unique::Enqueued;
 use rusqlite::{Connection, Row, params};
 
 /// How many neighbours on each side are renumbered first when a gap is used up; doubled until there is room.
@@ -19,6 +20,10 @@ const NEIGHBOURHOOD: usize = 32;
 
 impl Tx<'_> {
     pub(crate) fn enqueue_jobs(&mut self, jobs: &[NewJob]) -> StoreResult<Vec<JobId>> {
+        Ok(self.enqueue_once(jobs)?.into_iter().map(|enqueued| enqueued.id).collect())
+    }
+
+    pub(crate) fn enqueue_once(&mut self, jobs: &[NewJob]) -> StoreResult<Vec<Enqueued>> {
         self.reserve_positions(jobs.len())?;
         jobs.iter().map(|job| self.enqueue_job(job)).collect()
     }
@@ -226,6 +231,9 @@ impl Tx<'_> {
             )?;
         }
         self.hand_key_on(old, new)?;
+        // If a key waits for this job, only now it is seen that it has another id.
+        let key = self.job(new)?.and_then(|job| job.spec.serial_key);
+        self.settle_serial_key(key.as_deref())?;
         Ok(new)
     }
 

@@ -140,7 +140,7 @@ fn read_views(connection: &Connection, sql: &str, params: Vec<Value>) -> StoreRe
 }
 
 /// The page and the scan of each source.
-fn statements(source: JobSource) -> (&'static str, &'static str) {
+pub(crate) fn statements(source: JobSource) -> (&'static str, &'static str) {
     match source {
         JobSource::All => (sql::jobs_page, sql::scan_jobs),
         JobSource::Schedule => (sql::jobs_page_of_schedule, sql::scan_jobs_of_schedule),
@@ -153,39 +153,45 @@ fn statements(source: JobSource) -> (&'static str, &'static str) {
     }
 }
 
-fn read_jobs(
-    connection: &Connection, filter: &JobFilter, before: Option<JobId>, limit: usize,
-) -> StoreResult<Page<JobView, JobId>> {
-    let source = filter.source();
-    let (page, scan) = statements(source);
-    let (lowest, highest) = filter.id_range(before);
-    let key = match source {
+/// What goes into a page of jobs: a range of ids, how many of them are looked at, and how many are wanted. The first
+/// four or five are what goes into its scan.
+pub(crate) fn page_params(
+    filter: &JobFilter, (lowest, highest): (JobId, JobId), look_at: usize, limit: usize,
+) -> Vec<Value> {
+    let word = || filter.place.word().map_or(Value::Null, |word| word.to_owned().into());
+    let key = match filter.source() {
         JobSource::Schedule => filter.schedule_id.map_or(Value::Null, |id| id.as_bytes().to_vec().into()),
         JobSource::Owner => text(filter.owner.as_ref()),
-        JobSource::RunsNotCompleted => filter.place.word().map_or(Value::Null, |word| word.to_owned().into()),
+        JobSource::RunsNotCompleted => word(),
         _ => Value::Null,
     };
-    let params = vec![
+    vec![
         blob(highest),
         blob(lowest),
-        whole(filter.look_at(limit)),
+        whole(look_at),
         0.into(),
-        key.clone(),
+        key,
         text(filter.queue.as_ref()),
         text(filter.job_type.as_ref()),
         text(filter.owner.as_ref()),
         text(filter.tag.as_ref()),
-        filter.place.word().map_or(Value::Null, |word| word.to_owned().into()),
+        word(),
         whole(limit.saturating_add(1)),
-    ];
-    let views = read_views(connection, page, params)?;
+    ]
+}
+
+fn read_jobs(
+    connection: &Connection, filter: &JobFilter, before: Option<JobId>, limit: usize,
+) -> StoreResult<Page<JobView, JobId>> {
+    let (page, scan) = statements(filter.source());
+    let range = filter.id_range(before);
+    let views = read_views(connection, page, page_params(filter, range, filter.look_at(limit), limit))?;
     let stopped_at = if views.len() > limit || !filter.may_stop_short(limit) {
         None
     } else {
-        let mut last = vec![blob(highest), blob(lowest), 1.into(), whole(SCAN_MAX - 1)];
-        if scan.contains("?5") {
-            last.push(key);
-        }
+        let mut last = page_params(filter, range, 1, limit);
+        last[3] = whole(SCAN_MAX - 1);
+        last.truncate(if scan.contains("?5") { 5 } else { 4 });
         rows::collect(connection, scan, params_from_iter(last), |row| Columns::of(row).id())?.pop()
     };
     Ok(Page::of(views, limit, |view| view.job.id, stopped_at))

@@ -256,6 +256,7 @@ fn job_spec(c: &mut Columns<'_>) -> Result<NewJob, Unreadable> {
         run_at: c.optional_time()?,
         serial_key: c.next()?,
         job_key: job_key(c)?,
+        unique: None,
         tags: tags(c)?,
         retry: retry(c)?,
         timeout: Timeout::from_micros(c.next()?),

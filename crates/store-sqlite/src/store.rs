@@ -16,6 +16,7 @@ use punctual_core::store::{
     Cancelled, Changes, ClaimRequest, FinishResult, FinishedRun, Fired, Heartbeat, Lease, LostNode, NewNode, NodePulse,
     Pruned, QueuedJob, Reconciled, Recovered, Reservation, Retention, ScheduleKey, Store, StoreResult, Template,
 };
+use punctual_core::template::{Parameter, check_parameters};
 use tokio::sync::watch;
 
 /// Wake-ups: writes of this store at once, those of others a little later.
@@ -107,8 +108,7 @@ impl Store for SqliteStore {
     }
 
     async fn enqueue_jobs(&self, jobs: Vec<NewJob>) -> StoreResult<Vec<JobId>> {
-        jobs.iter().try_for_each(NewJob::validate)?;
-        job_key::refuse_twice(&jobs)?;
+        job_key::check_batch(&jobs)?;
         if jobs.iter().any(|job| job.run_at.is_some()) {
             return self.write_plans(move |tx| tx.enqueue_jobs(&jobs)).await;
         }
@@ -219,9 +219,10 @@ impl Store for SqliteStore {
         self.read(move |connection| holds::read_reservation(connection, &queue, now)).await
     }
 
-    async fn create_template(&self, name: Name, job: NewJob) -> StoreResult<Template> {
+    async fn create_template(&self, name: Name, job: NewJob, parameters: Vec<Parameter>) -> StoreResult<Template> {
         job.validate()?;
-        self.write(move |tx| tx.create_template(&name, &job)).await
+        check_parameters(&parameters, &job.input)?;
+        self.write(move |tx| tx.create_template(&name, &job, &parameters)).await
     }
 
     async fn template(&self, name: &str) -> StoreResult<Option<Template>> {

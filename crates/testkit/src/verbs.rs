@@ -3,14 +3,17 @@
 /// What the verbs are about, for [`with_verbs`](crate::with_verbs).
 pub mod words {
     pub use async_trait::async_trait;
-    pub use jiff::Timestamp;
+    pub use jiff::{SignedDuration, Timestamp};
     pub use punctual_core::access::{
         Access, AuditRow, Change, Forgotten, NewGrant, NewToken, SecretHash, Session, StoredAnswer, Token,
     };
+    pub use punctual_core::bulk::{Bulk, BulkStep, NewBulk};
     pub use punctual_core::calendar::{CalendarRules, StoredCalendar};
+    pub use punctual_core::control::{Control, SerialHold};
+    pub use punctual_core::cron::CronPreset;
     pub use punctual_core::grant::Grant;
-    pub use punctual_core::id::{AuditId, GrantId, JobId, NodeId, ReservationId, ScheduleId, TokenId};
-    pub use punctual_core::job::JobView;
+    pub use punctual_core::id::{AuditId, BulkId, GrantId, JobId, NodeId, ReservationId, ScheduleId, TokenId};
+    pub use punctual_core::job::{JobView, NewJob};
     pub use punctual_core::limits::{Limit, LimitRow, LimitSubject, Limits};
     pub use punctual_core::name::Name;
     pub use punctual_core::policies::Policies;
@@ -18,6 +21,7 @@ pub mod words {
     pub use punctual_core::schedule::{Schedule, ScheduleDefinition};
     pub use punctual_core::statistics::ScheduleSamples;
     pub use punctual_core::store::{Reservation, Store, StoreError, StoreResult, Template};
+    pub use punctual_core::unique::Enqueued;
 }
 
 /// Hands the verbs of a part of the store port to a macro, together with whatever else that one needs.
@@ -60,6 +64,26 @@ macro_rules! with_verbs {
             async fn fire_cap(&self) -> Option<u32>;
             async fn set_fire_cap(&self, per_second: Option<u32>) -> Option<u32>;
             async fn slots_kept_since(&self) -> Timestamp;
+        }
+    };
+    (Control, $then:ident $others:tt) => {
+        $then! {
+            Control $others
+            async fn enqueue_once(&self, jobs: Vec<NewJob>) -> Vec<Enqueued>;
+            async fn count_bulk(&self, asked: &NewBulk) -> u64;
+            async fn create_bulk(&self, asked: NewBulk) -> Bulk;
+            async fn bulk(&self, id: BulkId) -> Option<Bulk>;
+            async fn bulks(&self, owner: Option<&str>, before: Option<BulkId>, limit: usize) -> Vec<Bulk>;
+            async fn cancel_bulk(&self, id: BulkId) -> Bulk;
+            async fn serial_holds(&self, after: Option<&str>, limit: usize) -> Vec<SerialHold>;
+            async fn serial_hold(&self, key: &str) -> Option<SerialHold>;
+            async fn release_serial_key(&self, key: &str) -> SerialHold;
+            async fn delete_template(&self, name: &str) -> ();
+            async fn create_cron_preset(&self, preset: CronPreset) -> CronPreset;
+            async fn cron_presets(&self, after: Option<&str>, limit: usize) -> Vec<CronPreset>;
+            async fn cron_preset(&self, name: &str) -> Option<CronPreset>;
+            async fn delete_cron_preset(&self, name: &str) -> ();
+            async fn renew_reservation(&self, id: ReservationId, for_how_long: SignedDuration) -> Reservation;
         }
     };
     (Limits, $then:ident $others:tt) => {

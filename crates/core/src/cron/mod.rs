@@ -27,6 +27,7 @@ mod describe;
 mod error;
 mod notes;
 mod parse;
+mod presets;
 mod recurrence;
 mod spread;
 #[cfg(test)]
@@ -37,6 +38,7 @@ pub use clock::{CronClock, Dst, DstGap, DstOverlap, Fires, UnknownDstWord};
 pub use describe::{FieldMeaning, describe, field_meanings};
 pub use error::{CronError, CronProblem, Field};
 pub use notes::{CronWarning, DstChange, DstNote, dst_notes, lint};
+pub use presets::{CronPreset, built_in_presets};
 pub use recurrence::{Recurrence, RecurrenceError};
 pub use zone::{ZoneError, zone};
 

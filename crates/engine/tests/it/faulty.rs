@@ -20,6 +20,7 @@ use punctual_core::store::{
     Pruned, QueuedJob, Reconciled, Recovered, Reservation, Retention, ScheduleKey, Store, StoreError, StoreResult,
     Template,
 };
+use punctual_core::template::Parameter;
 use punctual_core::upkeep::{Declarations, Declared, FiredFromMemory, Notice, Plans, Upkeep};
 use punctual_store_sqlite::SqliteStore;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -256,7 +257,7 @@ pass_on! {
     async fn reserve_queue(&self, queue: &str, holder: &str, for_how_long: SignedDuration) -> Reservation;
     async fn release_reservation(&self, id: ReservationId) -> ();
     async fn reservation(&self, queue: &str) -> Option<Reservation>;
-    async fn create_template(&self, name: Name, job: NewJob) -> Template;
+    async fn create_template(&self, name: Name, job: NewJob, parameters: Vec<Parameter>) -> Template;
     async fn template(&self, name: &str) -> Option<Template>;
     async fn prune_history(&self, retention: Retention) -> Pruned;
 }
@@ -279,6 +280,12 @@ macro_rules! pass_on_outside {
 }
 
 punctual_testkit::with_verbs!(Readings, pass_on_outside {});
+
+punctual_testkit::with_verbs!(Control, pass_on_outside {
+    async fn advance_bulks(&self) -> StoreResult<BulkStep> {
+        self.reach()?.advance_bulks().await
+    }
+});
 
 punctual_testkit::with_verbs!(Limits, pass_on_outside {});
 

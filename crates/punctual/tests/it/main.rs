@@ -1,5 +1,6 @@
 //! The real binary, driven as a user would, and the crate as a program embeds it.
 
+mod bulk;
 mod calls;
 mod cli;
 mod clocks;
@@ -20,6 +21,8 @@ mod pooler;
 mod process;
 mod readme;
 mod rehearse;
+mod reserve;
+mod serial;
 mod serve;
 mod sharing;
 mod targets;

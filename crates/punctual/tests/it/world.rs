@@ -145,6 +145,19 @@ impl World {
         self.script(script)
     }
 
+    /// The same with a line at its beginning and one at its end.
+    pub fn spanned_target(&self) -> Target {
+        self.script(
+            "echo \"+$PUNCTUAL_JOB_ID\" >> \"$EFFECTS\"; sleep 0.02; echo \"-$PUNCTUAL_JOB_ID\" >> \"$EFFECTS\"",
+        )
+    }
+
+    /// Which jobs began (true) and ended, in the order in which they really did.
+    pub fn spans(&self) -> Vec<(bool, JobId)> {
+        let lines = std::fs::read_to_string(&self.effects).unwrap_or_default();
+        lines.lines().map(|line| (line.starts_with('+'), line[1..].parse().unwrap())).collect()
+    }
+
     /// When the job of each slot was run.
     pub fn starts(&self) -> Vec<(Timestamp, Timestamp)> {
         let lines = std::fs::read_to_string(&self.effects).unwrap_or_default();

@@ -1,7 +1,9 @@
 //! Jobs as the API shows them, and as it takes them.
 
+use super::templates::Given;
 use super::words::{
     ErrorCodeWord, JobKeyModeWord, LogStreamWord, OutcomeWord, RetryDocument, StateWord, TargetDocument, TriggerWord,
+    UniqueDocument,
 };
 use crate::auth::Caller;
 use jiff::Timestamp;
@@ -14,6 +16,7 @@ use punctual_core::records::{LogLine, LogStream};
 use punctual_core::retry::RetryPolicy;
 use punctual_core::run::{ErrorCode, Outcome, Trigger};
 use punctual_core::target::Target;
+use punctual_core::unique::Unique;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use uuid::Uuid;
@@ -27,13 +30,16 @@ use uuid::Uuid;
 pub(crate) struct NewJobBody {
     /// The name of a template to begin with.
     pub(crate) template: Option<String>,
+    /// What is filled in for the template's parameters, by name: any JSON of their types.
+    #[schema(value_type = Option<std::collections::BTreeMap<String, serde_json::Value>>)]
+    pub(crate) parameters: Option<Given>,
     /// What it does; needed unless a template says so.
     #[schema(value_type = Option<TargetDocument>)]
     target: Option<Target>,
     /// What it is given: any JSON.
     #[schema(value_type = Option<serde_json::Value>)]
     #[serde(default, deserialize_with = "given")]
-    input: Option<Json>,
+    pub(crate) input: Option<Json>,
     /// Its queue, made by its first use; `default` unless said otherwise.
     queue: Option<String>,
     /// Larger goes first.
@@ -45,6 +51,9 @@ pub(crate) struct NewJobBody {
     /// What happens to a job that has the key already; `replace` unless said otherwise.
     #[schema(value_type = Option<JobKeyModeWord>)]
     job_key_mode: Option<JobKeyMode>,
+    /// Once in a period: an earlier job that is the same is the answer then, with `existing`.
+    #[schema(value_type = Option<UniqueDocument>)]
+    unique: Option<Unique>,
     /// Jobs with the same key run one at a time, in order.
     serial_key: Option<String>,
     /// Resource tags.
@@ -63,7 +72,7 @@ pub(crate) struct NewJobBody {
 }
 
 /// `null` is a document like any other, and not the same as nothing.
-fn given<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Json>, D::Error> {
+pub(crate) fn given<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Json>, D::Error> {
     Json::deserialize(deserializer).map(Some)
 }
 
@@ -82,6 +91,7 @@ impl NewJobBody {
             run_at: self.run_at.map(whole_micros).or(usual.run_at),
             serial_key: self.serial_key.or(usual.serial_key),
             job_key,
+            unique: self.unique.or(usual.unique).map(|unique| own_unique(unique, caller)),
             tags: self.tags.unwrap_or(usual.tags),
             retry: self.retry.unwrap_or(usual.retry),
             timeout: self.timeout.unwrap_or(usual.timeout),
@@ -110,6 +120,14 @@ impl NewJobBody {
                 mode,
             })),
         }
+    }
+}
+
+/// Unique keys of two owners never meet, as it is with job keys.
+fn own_unique(unique: Unique, caller: &Caller) -> Unique {
+    match (unique.key.as_ref(), caller.scope()) {
+        (Some(key), Some(owner)) => Unique { key: Some(format!("{owner}:{key}")), ..unique },
+        _ => unique,
     }
 }
 
@@ -160,6 +178,12 @@ pub(crate) struct JobBody {
     queued_at: Option<Timestamp>,
     /// Whether it may be claimed; false while another job holds its serial key.
     ready: Option<bool>,
+    /// Told of a single job: why it may not be claimed yet.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    waits_for: Option<String>,
+    /// Told by whoever makes a unique job: whether it was there already.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    existing: Option<bool>,
     run: Option<RunBody>,
 }
 
@@ -227,6 +251,16 @@ impl JobBody {
         Self { queued_at: (!delayed).then_some(created_at), ..Self::of(job, state) }
     }
 
+    /// The same, with what it waits for.
+    pub(crate) fn waiting_for(self, why: Option<String>) -> Self {
+        Self { waits_for: why, ..self }
+    }
+
+    /// The same, with whether it was there already.
+    pub(crate) fn found(view: JobView, existing: bool) -> Self {
+        Self { existing: Some(existing), ..view.into() }
+    }
+
     fn of(job: Job, state: JobState) -> Self {
         let spec = job.spec;
         Self {
@@ -256,6 +290,8 @@ impl JobBody {
             root_job_id: job.root_job_id.0,
             queued_at: None,
             ready: None,
+            waits_for: None,
+            existing: None,
             run: None,
         }
     }

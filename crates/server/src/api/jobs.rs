@@ -17,7 +17,7 @@ use jiff::Timestamp;
 use punctual_core::access::{Role, retry_by_hand};
 use punctual_core::id::{JobId, ScheduleId};
 use punctual_core::invalid::Invalid;
-use punctual_core::job::{JobState, JobView, NewJob, Origin};
+use punctual_core::job::{JobState, JobView, NewJob, Origin, Whereabouts};
 use punctual_core::order::Move;
 use punctual_core::readings::{JobFilter, JobsIn};
 use punctual_core::store::Cancelled;
@@ -34,7 +34,7 @@ const BATCH_MAX: usize = 1_000;
     responses((status = 201, description = "it is in its queue, or waits for its time", body = JobBody)))]
 pub(crate) async fn create(ask: Ask, sent: Sent<NewJobBody>) -> Answered<Made> {
     let spec = spec_of(&ask, sent.value).await?;
-    if spec.job_key.is_some() {
+    if spec.job_key.is_some() || spec.unique.is_some() {
         let made = create_keyed(&ask, vec![spec]).await?;
         return Ok(Made::new(&made.first()).found_under("/api/v1/jobs"));
     }
@@ -76,7 +76,7 @@ pub(crate) async fn create_batch(ask: Ask, sent: Sent<NewJobs>) -> Answered<Made
     for job in sent.value.jobs {
         specs.push(spec_of(&ask, job).await?);
     }
-    if specs.iter().any(|spec| spec.job_key.is_some()) {
+    if specs.iter().any(|spec| spec.job_key.is_some() || spec.unique.is_some()) {
         return Ok(Made::new(&MadeJobs { items: create_keyed(&ask, specs).await? }));
     }
     let kept = specs.clone();
@@ -88,24 +88,25 @@ pub(crate) async fn create_batch(ask: Ask, sent: Sent<NewJobs>) -> Answered<Made
 }
 
 async fn spec_of(ask: &Ask, body: NewJobBody) -> Answered<NewJob> {
-    let template = match &body.template {
-        None => None,
-        Some(name) => Some(super::templates::job_of(&ask.state, name).await?),
-    };
+    let (name, given) = (body.template.as_deref(), body.parameters.as_ref());
+    let template = super::templates::job_of(&ask.state, name, given, body.input.is_some()).await?;
     Ok(body.into_spec(template, &ask.caller)?)
 }
 
-/// Jobs of which some have a key: what becomes of them depends on who has the key already, so they are read afterwards.
+/// Jobs of which some have a key or are unique: what becomes of them depends on who is there already, so they are read
+/// afterwards.
 async fn create_keyed(ask: &Ask, specs: Vec<NewJob>) -> Answered<Vec<JobBody>> {
     if ask.has_key() {
-        return Err(Invalid::new("job_key", "is given beside an Idempotency-Key, and does the same already")
+        return Err(Invalid::new("job_key", "or unique is given beside an Idempotency-Key, and does the same already")
             .remedy("send one of the two")
             .into());
     }
+    let unique: Vec<bool> = specs.iter().map(|spec| spec.unique.is_some()).collect();
     let mut items = Vec::new();
-    for id in ask.state.store.enqueue_jobs(specs).await? {
-        let view = ask.state.store.job(id).await?;
-        items.push(view.ok_or_else(|| Problem::not_found("job", &id.to_string()))?.into());
+    for (enqueued, unique) in ask.state.store.enqueue_once(specs).await?.into_iter().zip(unique) {
+        let id = enqueued.id;
+        let view = ask.state.store.job(id).await?.ok_or_else(|| Problem::not_found("job", &id.to_string()))?;
+        items.push(if unique { JobBody::found(view, !enqueued.is_new) } else { view.into() });
     }
     Ok(items)
 }
@@ -201,7 +202,34 @@ pub(crate) async fn visible(state: &AppState, caller: &Caller, text: &str) -> An
 #[utoipa::path(get, path = "/jobs/{id}", tag = "jobs", params(("id" = Uuid, Path)),
     responses((status = 200, description = "the job", body = JobBody)))]
 pub(crate) async fn get(State(state): State<AppState>, caller: Caller, Named(id): Named) -> Answered<Json<JobBody>> {
-    Ok(Json(visible(&state, &caller, &id).await?.into()))
+    let view = visible(&state, &caller, &id).await?;
+    let why = waits_for(&state, &view).await?;
+    Ok(Json(JobBody::from(view).waiting_for(why)))
+}
+
+/// Why a queued job may not be claimed, in words.
+async fn waits_for(state: &AppState, view: &JobView) -> Answered<Option<String>> {
+    let (Whereabouts::Queued { ready: false, .. }, Some(key)) = (&view.whereabouts, &view.job.spec.serial_key) else {
+        return Ok(None);
+    };
+    Ok(Some(match state.store.serial_hold(key).await? {
+        None => format!("another job of the serial key `{key}` runs or comes first"),
+        Some(hold) => format!(
+            "the serial key `{key}` is held since {}, because the job {} failed; retry that job, or release the key",
+            hold.held_at, hold.job_id
+        ),
+    }))
+}
+
+/// The last job of a chain: the job itself, or the latest of its retries.
+#[utoipa::path(get, path = "/jobs/{id}/chain-end", tag = "jobs", params(("id" = Uuid, Path)),
+    responses((status = 200, description = "the last job", body = JobBody)))]
+pub(crate) async fn chain_end(
+    State(state): State<AppState>, caller: Caller, Named(id): Named,
+) -> Answered<Json<JobBody>> {
+    let view = visible(&state, &caller, &id).await?;
+    let last = state.store.chain_end(view.job.id).await?;
+    Ok(Json(last.unwrap_or(view).into()))
 }
 
 /// Look at one run.

@@ -1,6 +1,7 @@
 //! The resources of the API, and how they are put together.
 
 pub(crate) mod backfills;
+pub(crate) mod bulks;
 pub(crate) mod calendars;
 mod cron;
 pub(crate) mod doctor;
@@ -12,6 +13,7 @@ pub(crate) mod plans;
 pub(crate) mod queues;
 pub(crate) mod schedule_shapes;
 pub(crate) mod schedules;
+pub(crate) mod serial_keys;
 pub(crate) mod statistics;
 pub(crate) mod steering;
 pub(crate) mod system;
@@ -91,13 +93,20 @@ fn guarded() -> OpenApiRouter<AppState> {
         .routes(routes!(backfills::get))
         .routes(routes!(backfills::cancel))
         .routes(routes!(cron::preview))
+        .routes(routes!(cron::presets, cron::create_preset))
+        .routes(routes!(cron::delete_preset))
         .routes(routes!(calendars::create, calendars::list))
         .routes(routes!(calendars::get, calendars::patch, calendars::delete))
         .routes(routes!(jobs::create, jobs::list))
         .routes(routes!(jobs::create_batch))
+        .routes(routes!(bulks::create))
+        .routes(routes!(bulks::list))
+        .routes(routes!(bulks::get))
+        .routes(routes!(bulks::cancel))
         .routes(routes!(jobs::get, jobs::edit))
         .routes(routes!(jobs::cancel))
         .routes(routes!(jobs::retry))
+        .routes(routes!(jobs::chain_end))
         .routes(routes!(jobs::move_to))
         .routes(routes!(jobs::logs))
         .routes(routes!(jobs::artifacts))
@@ -109,10 +118,13 @@ fn guarded() -> OpenApiRouter<AppState> {
         .routes(routes!(queues::jobs))
         .routes(routes!(queues::reserve))
         .routes(routes!(queues::release))
+        .routes(routes!(queues::renew))
+        .routes(routes!(serial_keys::list))
+        .routes(routes!(serial_keys::release))
         .routes(routes!(limits::list))
         .routes(routes!(limits::get, limits::put, limits::remove))
         .routes(routes!(templates::create, templates::list))
-        .routes(routes!(templates::get))
+        .routes(routes!(templates::get, templates::delete))
         .routes(routes!(tokens::create, tokens::list))
         .routes(routes!(tokens::revoke))
         .routes(routes!(installation::get, installation::patch))

@@ -4,19 +4,23 @@ use super::{Page, Paging};
 use crate::auth::Caller;
 use crate::change::{Action, Ask, Made, Told};
 use crate::cursor::{self, List};
-use crate::extract::{Asked, Named, Sent, page_size};
+use crate::extract::{Asked, MaybeSent, Named, Sent, page_size};
 use crate::problem::{Answered, Problem};
 use crate::state::AppState;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use jiff::{SignedDuration, Timestamp};
-use punctual_core::duration::text;
+use punctual_core::access::{Role, SecretHash};
+use punctual_core::duration::{optional_text, text};
 use punctual_core::id::{JobId, ReservationId};
+use punctual_core::invalid::Invalid;
 use punctual_core::order::Place;
 use punctual_core::readings::{Count, QueueRow};
 use punctual_core::store::{QueuedJob, Reservation};
 use serde::{Deserialize, Serialize};
+use std::time::Duration;
+use tokio::time::Instant;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
@@ -231,39 +235,119 @@ async fn owns(state: &AppState, caller: &Caller, id: JobId) -> Answered<bool> {
     Ok(state.store.job(id).await?.is_some_and(|view| caller.sees(view.job.spec.owner.as_deref())))
 }
 
+/// The longest that a call waits for a queue.
+const WAIT_MAX: SignedDuration = SignedDuration::from_secs(60);
+
+/// How often somebody who waits looks again by himself.
+const LOOK: Duration = Duration::from_millis(250);
+
+/// How long a queue is held unless said otherwise (C11).
+fn usual_hold() -> SignedDuration {
+    SignedDuration::from_mins(5)
+}
+
 /// A hold of a queue that is asked for.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = NewReservation, example = json!({ "expires_in": "5m" }))]
 pub(crate) struct ReserveAsked {
-    /// How long, such as `5m`.
-    #[schema(value_type = String)]
-    #[serde(with = "text")]
+    /// How long, such as `30s`; `5m` unless said otherwise.
+    #[schema(value_type = Option<String>)]
+    #[serde(with = "text", default = "usual_hold")]
     expires_in: SignedDuration,
+    /// How long to wait while somebody else holds it, up to `1m`; refused at once unless said.
+    #[schema(value_type = Option<String>)]
+    #[serde(with = "optional_text", default)]
+    wait: Option<SignedDuration>,
+}
+
+impl Default for ReserveAsked {
+    fn default() -> Self {
+        Self { expires_in: usual_hold(), wait: None }
+    }
 }
 
 /// Take exclusive hold of a queue: it hands out nothing until it is released or the time is over.
-#[utoipa::path(post, path = "/queues/{name}/reservations", tag = "queues", request_body = ReserveAsked,
+#[utoipa::path(post, path = "/queues/{name}/reservations", tag = "queues", request_body = Option<ReserveAsked>,
     params(("name" = String, Path),
         ("Idempotency-Key" = Option<String>, Header, description = "Done once for each key; 24 h.")),
     responses((status = 201, description = "it is held", body = ReservationBody)))]
-pub(crate) async fn reserve(ask: Ask, Named(name): Named, sent: Sent<ReserveAsked>) -> Answered<Made> {
-    let (holder, how_long) = (ask.caller.owner.clone(), sent.value.expires_in);
+pub(crate) async fn reserve(ask: Ask, Named(name): Named, sent: MaybeSent<ReserveAsked>) -> Answered<Made> {
+    let ReserveAsked { expires_in, wait } = sent.value;
+    let patience = wait.unwrap_or(SignedDuration::ZERO);
+    if patience.is_negative() || patience > WAIT_MAX {
+        return Err(Invalid::new("wait", "is not between 0 and 1m").remedy("call again to wait for longer").into());
+    }
+    let deadline = Instant::now() + Duration::try_from(patience).unwrap_or_default();
+    let mut changes = ask.state.store.changes();
+    loop {
+        match try_reserve(&ask, &name, sent.fingerprint, expires_in).await {
+            Err(problem) if problem.code() == "reserved" && Instant::now() < deadline => {
+                let again = deadline.min(Instant::now() + LOOK);
+                tokio::select! {
+                    () = tokio::time::sleep_until(again) => {}
+                    () = changes.next() => {}
+                }
+            }
+            answered => return answered,
+        }
+    }
+}
+
+async fn try_reserve(ask: &Ask, name: &str, fingerprint: SecretHash, how_long: SignedDuration) -> Answered<Made> {
+    let (holder, name) = (ask.caller.owner.clone(), name.to_owned());
     let tell = |held: &Reservation| Told::new(format!("queue:{}", held.queue), &ReservationBody::from(held.clone()));
-    let made = ask.create(sent.fingerprint, Action::new("queue.reserve"), tell, |store| async move {
+    let made = ask.create(fingerprint, Action::new("queue.reserve"), tell, |store| async move {
         store.reserve_queue(&name, &holder, how_long).await
     });
     Ok(made.await?.found_under("/api/v1/reservations"))
+}
+
+/// For how much longer a queue is held.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = RenewReservation, example = json!({ "expires_in": "5m" }))]
+pub(crate) struct RenewAsked {
+    /// From now, such as `30s`; `5m` unless said otherwise.
+    #[schema(value_type = Option<String>)]
+    #[serde(with = "text", default = "usual_hold")]
+    expires_in: SignedDuration,
+}
+
+impl Default for RenewAsked {
+    fn default() -> Self {
+        Self { expires_in: usual_hold() }
+    }
+}
+
+/// Hold a queue for longer. One that is not held any more has to be reserved anew: jobs may have gone out since.
+#[utoipa::path(post, path = "/reservations/{id}/renew", tag = "queues", params(("id" = Uuid, Path)),
+    request_body = Option<RenewAsked>,
+    responses((status = 200, description = "it is held for longer", body = ReservationBody)))]
+pub(crate) async fn renew(ask: Ask, Named(id): Named, sent: MaybeSent<RenewAsked>) -> Answered<Json<ReservationBody>> {
+    ask.caller.require(Role::Operator)?;
+    let held = own_reservation(&ask, &id).await?;
+    // Not in the audit log: a holder renews again and again, and who holds it is there already.
+    let renewed = ask.state.store.renew_reservation(held.id, sent.value.expires_in).await?;
+    Ok(Json(renewed.into()))
+}
+
+/// An active reservation that the caller may steer.
+async fn own_reservation(ask: &Ask, text: &str) -> Answered<Reservation> {
+    let none = || {
+        Problem::not_found("reservation", text).remedy("it has been released or has run out; reserve the queue anew")
+    };
+    let id: ReservationId = text.parse().map_err(|_| none())?;
+    let held = ask.state.store.reservation_by_id(id).await?.filter(|held| ask.caller.sees(Some(&held.holder)));
+    held.ok_or_else(none)
 }
 
 /// Release a queue.
 #[utoipa::path(delete, path = "/reservations/{id}", tag = "queues", params(("id" = Uuid, Path)),
     responses((status = 204, description = "it is released")))]
 pub(crate) async fn release(ask: Ask, Named(id): Named) -> Answered<StatusCode> {
-    let none = || Problem::not_found("reservation", &id);
-    let key: ReservationId = id.parse().map_err(|_| none())?;
-    let held = ask.state.store.reservation_by_id(key).await?.filter(|held| ask.caller.sees(Some(&held.holder)));
-    let held = held.ok_or_else(none)?;
+    let held = own_reservation(&ask, &id).await?;
+    let key = held.id;
     let subject = format!("queue:{}", held.queue);
     let action = Action::new("queue.release").before(&ReservationBody::from(held));
     let tell = move |(): &()| Told::new(subject.clone(), &());

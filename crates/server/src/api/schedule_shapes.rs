@@ -1,5 +1,6 @@
 //! Schedules as the API shows them, and as it takes them.
 
+use super::templates::Given;
 use super::words::{MissedDocument, OutcomeWord, OverlapWord, RetryDocument, SourceWord, TargetDocument};
 use jiff::{SignedDuration, Timestamp};
 use punctual_core::access::NewGrant;
@@ -7,7 +8,7 @@ use punctual_core::cron::{Dst, DstGap, DstOverlap, Recurrence, describe};
 use punctual_core::duration::{format_duration, optional_text, parse_duration};
 use punctual_core::id::{GrantId, ScheduleId};
 use punctual_core::invalid::Invalid;
-use punctual_core::job::Timeout;
+use punctual_core::job::{NewJob, Timeout};
 use punctual_core::json::Json;
 use punctual_core::name::Name;
 use punctual_core::retry::RetryPolicy;
@@ -38,6 +39,8 @@ pub(crate) struct NewScheduleBody {
     labels: BTreeMap<String, String>,
     /// A cron expression, read in `timezone`.
     cron: Option<String>,
+    /// The name of a cron preset instead; the schedule keeps its expression.
+    pub(crate) preset: Option<String>,
     /// Elapsed time, such as `90s`.
     #[schema(value_type = Option<String>)]
     #[serde(with = "optional_text", default)]
@@ -56,16 +59,22 @@ pub(crate) struct NewScheduleBody {
     ends_at: Option<Timestamp>,
     /// A named calendar whose days and times are skipped.
     calendar: Option<String>,
-    #[schema(value_type = TargetDocument)]
-    target: Target,
+    /// The name of a template to begin with.
+    pub(crate) template: Option<String>,
+    /// What is filled in for the template's parameters, by name: any JSON of their types.
+    #[schema(value_type = Option<BTreeMap<String, serde_json::Value>>)]
+    pub(crate) parameters: Option<Given>,
+    /// What its jobs do; needed unless a template says so.
+    #[schema(value_type = Option<TargetDocument>)]
+    target: Option<Target>,
     /// What its jobs are given: any JSON.
     #[schema(value_type = Option<serde_json::Value>)]
-    #[serde(default)]
-    input: Json,
+    #[serde(default, deserialize_with = "super::job_shapes::given")]
+    pub(crate) input: Option<Json>,
     /// `default` unless said otherwise.
     queue: Option<String>,
-    #[serde(default)]
-    priority: i32,
+    /// Larger goes first; 0 unless said otherwise.
+    priority: Option<i32>,
     /// Whether its jobs run one at a time, in order.
     #[serde(default)]
     serial: bool,
@@ -153,24 +162,38 @@ fn missed<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Missed, D::Error
     serde_json::from_value(whole).map_err(serde::de::Error::custom)
 }
 
+/// What a schedule begins with: the expression of the preset and the job of the template that it names.
+#[derive(Debug, Default)]
+pub(crate) struct Begin {
+    pub(crate) cron: Option<String>,
+    pub(crate) job: Option<NewJob>,
+}
+
 impl NewScheduleBody {
     /// The definition; `source` and `owner` are not the asker's to choose.
-    pub(crate) fn into_definition(self, owner: Option<String>, source: Source) -> Result<ScheduleDefinition, Invalid> {
-        let timing = self.timing()?;
+    pub(crate) fn into_definition(
+        self, begin: Begin, owner: Option<String>, source: Source,
+    ) -> Result<ScheduleDefinition, Invalid> {
+        let timing = self.timing(begin.cron.as_ref())?;
+        let missing = || Invalid::new("target", "is missing").remedy("say what its jobs do, or name a template");
+        let job = begin.job;
+        let target = self.target.or_else(|| job.as_ref().map(|job| job.target.clone())).ok_or_else(missing)?;
+        let job = job.unwrap_or_else(|| NewJob::new(target.clone()));
         let depends_on = self.depends_on.map(DependencyBody::into_dependency).transpose()?;
-        let usual = ScheduleDefinition::new(Name::new(self.name)?, timing, self.target);
+        let usual = ScheduleDefinition::new(Name::new(self.name)?, timing, target);
         let definition = ScheduleDefinition {
             description: self.description,
             labels: self.labels,
             starts_at: self.starts_at,
             ends_at: self.ends_at,
             calendar: self.calendar,
-            input: self.input,
-            queue: self.queue.unwrap_or(usual.queue),
-            priority: self.priority,
+            input: self.input.unwrap_or(job.input),
+            template_id: job.template_id,
+            queue: self.queue.unwrap_or(job.queue),
+            priority: self.priority.unwrap_or(job.priority),
             serial: self.serial,
-            retry: self.retry.unwrap_or(usual.retry),
-            timeout: self.timeout.unwrap_or(usual.timeout),
+            retry: self.retry.unwrap_or(job.retry),
+            timeout: self.timeout.unwrap_or(job.timeout),
             missed: self.missed,
             overlap: self.overlap.unwrap_or(usual.overlap),
             max_concurrent_runs: self.max_concurrent_runs,
@@ -178,7 +201,7 @@ impl NewScheduleBody {
             pause_after_failures: self.pause_after_failures,
             jitter: self.jitter.unwrap_or(usual.jitter),
             depends_on,
-            grant_id: self.grant_id,
+            grant_id: self.grant_id.or(job.grant_id),
             owner,
             source,
             ..usual
@@ -187,10 +210,13 @@ impl NewScheduleBody {
         Ok(definition)
     }
 
-    fn timing(&self) -> Result<TimingSpec, Invalid> {
+    fn timing(&self, preset: Option<&String>) -> Result<TimingSpec, Invalid> {
         let dst = self.dst()?;
         let zone = self.timezone.clone().unwrap_or_else(|| "UTC".to_owned());
-        match (&self.cron, self.every, self.at) {
+        if preset.is_some() && self.cron.is_some() {
+            return Err(Invalid::new("preset", "is given beside cron").remedy("give one of the two"));
+        }
+        match (self.cron.as_ref().or(preset), self.every, self.at) {
             (Some(expression), None, None) => {
                 Ok(TimingSpec::Cron { expression: expression.clone(), timezone: zone, dst })
             }

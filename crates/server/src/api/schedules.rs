@@ -1,7 +1,7 @@
 //! Schedules: make, list, look at, edit, delete.
 
 use super::Page;
-use super::schedule_shapes::{Definition, NewScheduleBody, ScheduleBody};
+use super::schedule_shapes::{Begin, Definition, NewScheduleBody, ScheduleBody};
 use crate::auth::Caller;
 use crate::change::{Action, Ask, Made, Told, etag, text_of};
 use crate::cursor::{self, List};
@@ -80,7 +80,8 @@ pub(crate) async fn create(ask: Ask, mut sent: Sent<NewScheduleBody>) -> Answere
     let paused = sent.value.enabled == Some(false);
     let owner = ask.caller.owner.clone();
     let grant = sent.value.grant.take().map(|grant| grant.into_grant(&owner)).transpose()?;
-    let definition = sent.value.into_definition(Some(owner), Source::Api)?;
+    let begin = begin_of(&ask, &sent.value).await?;
+    let definition = sent.value.into_definition(begin, Some(owner), Source::Api)?;
     if grant.is_some() && definition.grant_id.is_some() {
         return Err(Invalid::new("grant_id", "is given beside a new grant").remedy("send one of the two").into());
     }
@@ -229,7 +230,8 @@ pub(crate) async fn patch(
         return Err(Invalid::new("grant", "can be sent only with a new schedule").remedy("send grant_id").into());
     }
     let enabled = edited.enabled;
-    let mut definition = edited.into_definition(old.definition.owner.clone(), old.definition.source)?;
+    let begin = begin_of(&ask, &edited).await?;
+    let mut definition = edited.into_definition(begin, old.definition.owner.clone(), old.definition.source)?;
     definition.template_id = old.definition.template_id;
     check_references(&ask, &definition).await?;
     let before = Action::new("schedule.update").before(&ScheduleBody::from(&old));
@@ -243,8 +245,22 @@ pub(crate) async fn patch(
     Ok(shown(&now))
 }
 
+/// What a schedule is made from: a preset, a template, both or neither.
+async fn begin_of(ask: &Ask, body: &NewScheduleBody) -> Answered<Begin> {
+    let cron = match &body.preset {
+        None => None,
+        Some(name) => Some(super::cron::preset_of(&ask.state, name).await?.expression),
+    };
+    let (name, given) = (body.template.as_deref(), body.parameters.as_ref());
+    let job = super::templates::job_of(&ask.state, name, given, body.input.is_some()).await?;
+    Ok(Begin { cron, job })
+}
+
 /// The definition with what was sent put over it.
 fn merged(old: &Schedule, sent: BTreeMap<String, Box<RawValue>>) -> Answered<NewScheduleBody> {
+    if let Some(field) = ["template", "parameters", "preset"].into_iter().find(|field| sent.contains_key(*field)) {
+        return Err(Invalid::new(field, "is for new schedules").remedy("send what is to change itself").into());
+    }
     let text = text_of(&Definition::from(&old.definition));
     let mut whole: BTreeMap<String, Box<RawValue>> = parse(text.as_bytes())?;
     // Whoever names one way of saying when means that one.

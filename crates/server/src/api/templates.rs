@@ -1,6 +1,7 @@
 //! Templates: named jobs to begin with. They are shared: everybody may use one.
 
 use super::job_shapes::NewJobBody;
+use super::words::ParameterDocument;
 use super::{Page, Paging};
 use crate::change::{Action, Ask, Made, Told};
 use crate::cursor::{self, List};
@@ -9,12 +10,14 @@ use crate::problem::{Answered, Problem};
 use crate::state::AppState;
 use axum::Json;
 use axum::extract::State;
+use axum::http::StatusCode;
 use jiff::Timestamp;
 use punctual_core::invalid::Invalid;
 use punctual_core::job::NewJob;
 use punctual_core::name::Name;
-use punctual_core::store::Template;
+use punctual_core::template::{Parameter, Template, fill};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
@@ -26,6 +29,10 @@ pub(crate) struct NewTemplate {
     name: String,
     /// What jobs made from it look like.
     job: NewJobBody,
+    /// Fields of the input that whoever uses it fills in.
+    #[schema(value_type = Option<Vec<ParameterDocument>>)]
+    #[serde(default)]
+    parameters: Vec<Parameter>,
 }
 
 /// A template.
@@ -37,24 +44,44 @@ pub(crate) struct TemplateBody {
     /// What jobs made from it look like.
     #[schema(value_type = serde_json::Value)]
     job: NewJob,
+    #[schema(value_type = Vec<ParameterDocument>)]
+    parameters: Vec<Parameter>,
     created_at: Timestamp,
 }
 
 impl From<Template> for TemplateBody {
     fn from(template: Template) -> Self {
-        let Template { id, name, job, created_at } = template;
-        Self { id: id.0, name: name.to_string(), job, created_at }
+        let Template { id, name, job, parameters, created_at } = template;
+        Self { id: id.0, name: name.to_string(), job, parameters, created_at }
     }
 }
 
-/// The job of a template that a body names.
-pub(crate) async fn job_of(state: &AppState, name: &str) -> Answered<NewJob> {
+/// What was given for a template's parameters, by name.
+pub(crate) type Given = BTreeMap<String, punctual_core::json::Json>;
+
+/// The job of a template that a body names, its parameters filled in. `has_input` says whether an input is given as well.
+pub(crate) async fn job_of(
+    state: &AppState, name: Option<&str>, given: Option<&Given>, has_input: bool,
+) -> Answered<Option<NewJob>> {
+    let Some(name) = name else {
+        return match given {
+            None => Ok(None),
+            Some(_) => Err(Invalid::new("parameters", "are given without template").remedy("name the template").into()),
+        };
+    };
     let unknown = || Invalid::new("template", format!("there is no template `{name}`")).remedy("list the templates");
     if name.contains('\0') {
         return Err(unknown().into());
     }
     let template = state.store.template(name).await?.ok_or_else(unknown)?;
-    Ok(NewJob { template_id: Some(template.id), ..template.job })
+    let nothing = Given::new();
+    if has_input && (given.is_some() || !template.parameters.is_empty()) {
+        return Err(Invalid::new("input", "is made of the template's parameters")
+            .remedy("give parameters instead")
+            .into());
+    }
+    let input = fill(&template.job.input, &template.parameters, given.unwrap_or(&nothing))?;
+    Ok(Some(NewJob { template_id: Some(template.id), input, ..template.job }))
 }
 
 /// Make a template.
@@ -62,8 +89,8 @@ pub(crate) async fn job_of(state: &AppState, name: &str) -> Answered<NewJob> {
     params(("Idempotency-Key" = Option<String>, Header, description = "Done once for each key; 24 h.")),
     responses((status = 201, description = "it can be used", body = TemplateBody)))]
 pub(crate) async fn create(ask: Ask, sent: Sent<NewTemplate>) -> Answered<Made> {
-    let NewTemplate { name, job } = sent.value;
-    if job.template.is_some() {
+    let NewTemplate { name, job, parameters } = sent.value;
+    if job.template.is_some() || job.parameters.is_some() {
         return Err(Invalid::new("job.template", "a template is not made from another").remedy("leave it out").into());
     }
     let name = Name::new(name)?;
@@ -72,7 +99,7 @@ pub(crate) async fn create(ask: Ask, sent: Sent<NewTemplate>) -> Answered<Made> 
     let job = NewJob { owner: None, job_key: None, ..job };
     let tell = |made: &Template| Told::new(format!("template:{}", made.name), &TemplateBody::from(made.clone()));
     let made = ask.create(sent.fingerprint, Action::new("template.create"), tell, |store| async move {
-        store.create_template(name, job).await
+        store.create_template(name, job, parameters).await
     });
     made.await
 }
@@ -95,4 +122,16 @@ pub(crate) async fn list(
 pub(crate) async fn get(State(state): State<AppState>, Named(name): Named) -> Answered<Json<TemplateBody>> {
     let found = state.store.template(&name).await?;
     found.map(|template| Json(template.into())).ok_or_else(|| Problem::not_found("template", &name))
+}
+
+/// Forget a template; jobs and schedules that were made from it stay.
+#[utoipa::path(delete, path = "/templates/{name}", tag = "templates", params(("name" = String, Path)),
+    responses((status = 204, description = "it is gone")))]
+pub(crate) async fn delete(ask: Ask, Named(name): Named) -> Answered<StatusCode> {
+    let old = ask.state.store.template(&name).await?.ok_or_else(|| Problem::not_found("template", &name))?;
+    let action = Action::new("template.delete").before(&TemplateBody::from(old));
+    let subject = format!("template:{name}");
+    let tell = move |(): &()| Told::new(subject.clone(), &());
+    ask.change(action, tell, |store| async move { store.delete_template(&name).await }).await?;
+    Ok(StatusCode::NO_CONTENT)
 }

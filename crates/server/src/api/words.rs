@@ -1,6 +1,7 @@
 //! The closed sets and the nested shapes of the API, as the OpenAPI document shows them; `core` reads and writes them.
 
 use punctual_core::access::Role;
+use punctual_core::bulk::BulkAction;
 use punctual_core::calendar::ClosedWeekday;
 use punctual_core::job::JobState;
 use punctual_core::job_key::JobKeyMode;
@@ -50,6 +51,7 @@ word_schemas! {
     RoleWord = Role as "Role";
     LogStreamWord = LogStream as "LogStream";
     JobKeyModeWord = JobKeyMode as "JobKeyMode";
+    BulkActionWord = BulkAction as "BulkAction";
     ClosedWeekdayWord = ClosedWeekday as "Weekday";
     VerdictWord = Verdict as "Verdict";
 }
@@ -134,7 +136,23 @@ document_schemas! {
             "base": { "type": "string", "description": "The first wait, a duration such as 1s." },
             "max": { "type": "string", "description": "The longest wait, a duration such as 10m." },
             "max_age": { "type": ["string", "null"], "description": "No retry when the first job is older than this." },
-            "max_interruptions": { "type": "integer", "minimum": 0, "maximum": 1000 } }
+            "max_interruptions": { "type": "integer", "minimum": 0, "maximum": 1000 },
+            "serial_on_failure": { "type": "string", "enum": ["continue", "hold"], "description": "Whether the next jobs of its serial key wait until it is made good." } }
+    };
+    ParameterDocument as "Parameter" = {
+        "type": "object", "description": "A field of a template's input.", "additionalProperties": false, "required": ["name", "type"], "properties": {
+            "name": { "type": "string", "minLength": 1, "maxLength": 200 },
+            "type": { "type": "string", "enum": ["text", "integer", "number", "boolean", "json"] },
+            "required": { "type": "boolean", "description": "Whether it must be given." },
+            "default": { "description": "What it is when it is not given." },
+            "description": { "type": "string" } }
+    };
+    UniqueDocument as "Unique" = {
+        "type": "object", "description": "Once in a period.", "additionalProperties": false, "required": ["period"], "properties": {
+            "key": { "type": ["string", "null"], "description": "What makes two jobs the same; their target, input, queue and owner unless given." },
+            "period": { "type": "string", "description": "From the making of the first, a duration such as 1h." },
+            "states": { "type": ["array", "null"], "minItems": 1, "items": { "$ref": "#/components/schemas/JobState" },
+                "description": "Only while the first, or its last retry, is in one of these; waiting, scheduled, queued, running, completed unless given." } }
     };
     MissedDocument as "Missed" = {
         "description": "What happens to slots that passed while nobody could fire them.",

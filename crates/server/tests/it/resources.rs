@@ -20,6 +20,9 @@ on_both_stores! {
     c04_a_failed_job_is_retried_and_its_run_is_shown,
     b10_lists_go_on_from_their_cursors,
     c11_queues_are_paused_and_reserved,
+    c18_many_jobs_are_changed_at_once,
+    d09_parameters_of_a_template_are_filled_in,
+    c18_a_unique_job_is_marked_when_it_was_there,
     c14_limits_are_set_looked_at_and_removed,
     d09_templates_are_made_and_used,
     d04_plans_and_reasons_are_told,
@@ -273,10 +276,66 @@ async fn c11_queues_are_paused_and_reserved(world: &World) {
     assert_eq!(world.get("/queues/mail").await["reservation"]["id"], held["id"]);
     let second = world.post("/queues/mail/reservations", &json!({ "expires_in": "5m" })).await;
     assert_eq!(second.refused(409), "reserved");
+    let waited = world.post("/queues/mail/reservations", &json!({ "wait": "100ms" })).await;
+    assert_eq!(waited.refused(409), "reserved", "it waited, and it was not enough");
+    let long = world.post("/queues/mail/reservations", &json!({ "wait": "1h" })).await;
+    assert_eq!(long.json()["errors"][0]["pointer"], "/wait");
+    let renew = format!("/reservations/{}/renew", held["id"].as_str().unwrap());
+    let renewed = world.post(&renew, &json!({ "expires_in": "10m" })).await.expect(200);
+    assert!(renewed["expires_at"].as_str() > held["expires_at"].as_str(), "{renewed}");
     let path = format!("/reservations/{}", held["id"].as_str().unwrap());
     world.call("DELETE", &path).send().await.expect(204);
     assert_eq!(world.get("/queues/mail").await["reservation"], Value::Null);
     assert_eq!(world.call("DELETE", &path).send().await.refused(404), "not_found");
+    assert_eq!(world.post(&renew, &json!({})).await.refused(404), "not_found");
+    // Somebody who waits gets it as soon as it is given back.
+    let held = world.post("/queues/mail/reservations", &json!({})).await.expect(201);
+    let path = format!("/reservations/{}", held["id"].as_str().unwrap());
+    let patient = json!({ "wait": "1m" });
+    let waiting = world.post("/queues/mail/reservations", &patient);
+    let releasing = async { world.call("DELETE", &path).send().await.expect(204) };
+    let (waited, _) = tokio::join!(waiting, releasing);
+    assert_ne!(waited.expect(201)["id"], held["id"]);
+}
+
+async fn c18_many_jobs_are_changed_at_once(world: &World) {
+    let job = json!({ "target": { "kind": "task", "name": "t" }, "queue": "bulk" });
+    for _ in 0..3 {
+        world.post("/jobs", &job).await.expect(201);
+    }
+    let everything = world.post("/jobs/bulk", &json!({ "action": "cancel" })).await;
+    assert_eq!(everything.json()["errors"][0]["pointer"], "/filter", "all must be said");
+    let mut cancel = json!({ "action": "cancel", "filter": { "queue": "bulk" }, "dry_run": true });
+    assert_eq!(world.post("/jobs/bulk", &cancel).await.expect(200)["jobs"], 3);
+    let wrong = json!({ "action": "cancel", "filter": { "state": "completed" } });
+    assert_eq!(world.post("/jobs/bulk", &wrong).await.json()["errors"][0]["pointer"], "/state");
+    cancel["dry_run"] = json!(false);
+    let begun = world.post("/jobs/bulk", &cancel).await.expect(201);
+    assert_eq!((&begun["state"], &begun["filter"]["queue"]), (&json!("running"), &json!("bulk")));
+    while world.store.advance_bulks().await.unwrap().more {}
+    let path = format!("/bulk-operations/{}", begun["id"].as_str().unwrap());
+    let over = world.get(&path).await;
+    assert_eq!((&over["state"], &over["done"]), (&json!("done"), &json!(3)));
+    assert_eq!(world.get("/jobs?queue=bulk&state=cancelled").await["items"].as_array().unwrap().len(), 3);
+    assert_eq!(world.get("/bulk-operations").await["items"][0], over);
+    let cancelled = world.post(&format!("{path}/cancel"), &json!({})).await.expect(200);
+    assert_eq!(cancelled, over, "it has ended, and stays as it is");
+    assert_eq!(world.call("GET", "/bulk-operations/x").send().await.refused(404), "not_found");
+}
+
+async fn c18_a_unique_job_is_marked_when_it_was_there(world: &World) {
+    let job = json!({ "target": { "kind": "task", "name": "t" }, "unique": { "period": "1h" } });
+    let first = world.post("/jobs", &job).await.expect(201);
+    let second = world.post("/jobs", &job).await.expect(201);
+    assert_eq!((&first["existing"], &second["existing"]), (&json!(false), &json!(true)));
+    assert_eq!(first["id"], second["id"]);
+    let mut other = job.clone();
+    other["input"] = json!(7);
+    let batch = world.post("/jobs/batch", &json!({ "jobs": [job, other] })).await.expect(201);
+    let marks: Vec<&Value> = batch["items"].as_array().unwrap().iter().map(|item| &item["existing"]).collect();
+    assert_eq!(marks, [&json!(true), &json!(false)]);
+    let both = json!({ "target": { "kind": "task", "name": "t" }, "unique": { "period": "1h" }, "job_key": "k" });
+    assert_eq!(world.post("/jobs", &both).await.json()["errors"][0]["pointer"], "/unique");
 }
 
 async fn c14_limits_are_set_looked_at_and_removed(world: &World) {
@@ -321,6 +380,45 @@ async fn d09_templates_are_made_and_used(world: &World) {
     let unknown = world.post("/jobs", &json!({ "template": "nope" })).await;
     assert_eq!(unknown.json()["errors"][0]["pointer"], "/template");
     assert_eq!(world.call("GET", "/templates/nope").send().await.refused(404), "not_found");
+}
+
+async fn d09_parameters_of_a_template_are_filled_in(world: &World) {
+    let target = json!({ "kind": "http", "url": "https://example.org/{{ input.to }}" });
+    let parameters = json!([{ "name": "to", "type": "text", "required": true },
+                            { "name": "copies", "type": "integer", "default": 1 }]);
+    let template =
+        json!({ "name": "letter", "job": { "target": target, "input": { "from": "me" } }, "parameters": parameters });
+    let made = world.post("/templates", &template).await.expect(201);
+    assert_eq!(made["parameters"][1]["default"], 1);
+    let job = world.post("/jobs", &json!({ "template": "letter", "parameters": { "to": "ada" } })).await.expect(201);
+    assert_eq!(job["input"], json!({ "copies": 1, "from": "me", "to": "ada" }));
+    assert_eq!(job["target"]["url"], "https://example.org/{{ input.to }}", "filled in when it runs, and not before");
+    let refused = async |body: Value| -> String {
+        let answer = world.post("/jobs", &body).await.json();
+        answer["errors"][0]["pointer"].as_str().unwrap_or_default().to_owned()
+    };
+    assert_eq!(refused(json!({ "template": "letter" })).await, "/parameters/to");
+    assert_eq!(refused(json!({ "template": "letter", "parameters": { "to": 7 } })).await, "/parameters/to");
+    assert_eq!(refused(json!({ "template": "letter", "parameters": { "to": "a", "x": 1 } })).await, "/parameters/x");
+    assert_eq!(refused(json!({ "template": "letter", "input": {} })).await, "/input");
+    assert_eq!(refused(json!({ "target": target, "parameters": {} })).await, "/parameters");
+    let schedule = json!({ "name": "weekly", "preset": "mondays-9am", "timezone": "Europe/Berlin",
+                           "template": "letter", "parameters": { "to": "all" }, "priority": 7 });
+    let schedule = world.post("/schedules", &schedule).await.expect(201);
+    assert_eq!((&schedule["cron"], &schedule["input"]["to"]), (&json!("0 9 * * 1"), &json!("all")));
+    assert_eq!((&schedule["priority"], &schedule["target"]["kind"]), (&json!(7), &json!("http")));
+    let unknown = json!({ "name": "x", "preset": "nope", "target": target });
+    assert_eq!(world.post("/schedules", &unknown).await.json()["errors"][0]["pointer"], "/preset");
+    let own = world.post("/cron/presets", &json!({ "name": "payday", "expression": "0 9 25 * *" })).await.expect(201);
+    assert_eq!(own["built_in"], false);
+    let listed = world.get("/cron/presets?limit=500").await;
+    let names: Vec<&str> =
+        listed["items"].as_array().unwrap().iter().map(|item| item["name"].as_str().unwrap()).collect();
+    assert!(names.is_sorted() && names.contains(&"payday") && names.contains(&"weekdays-9am"), "{names:?}");
+    world.call("DELETE", "/cron/presets/payday").send().await.expect(204);
+    assert_eq!(world.call("DELETE", "/cron/presets/daily").send().await.refused(404), "not_found");
+    world.call("DELETE", "/templates/letter").send().await.expect(204);
+    assert_eq!(world.get("/schedules/weekly").await["input"]["to"], "all", "what was made from it stays");
 }
 
 async fn d04_plans_and_reasons_are_told(world: &World) {

@@ -45,6 +45,8 @@ fn rich_jobs() -> Vec<NewJob> {
             trace_context: Some("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01".to_owned()),
             trigger: Trigger::Manual,
             job_key: keyed("k:0", JobKeyMode::Replace),
+            // About its making alone: it is not kept.
+            unique: None,
             owner: Some("ada \"x\"".to_owned()),
         },
         NewJob { input: json("null"), run_at: Some(instant("1999-01-01T00:00:00Z")), ..serial_job("s:2") },

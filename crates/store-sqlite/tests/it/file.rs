@@ -55,9 +55,9 @@ async fn c12_a_call_that_fails_in_a_group_undoes_itself_alone() {
     let calls: Vec<_> = (0..20)
         .map(|_| {
             let (store, name) = (store.clone(), name.clone());
-            tokio::spawn(
-                async move { (store.create_template(name, job()).await, store.enqueue_jobs(vec![job()]).await) },
-            )
+            tokio::spawn(async move {
+                (store.create_template(name, job(), vec![]).await, store.enqueue_jobs(vec![job()]).await)
+            })
         })
         .collect();
     let (mut made, mut enqueued) = (0, 0);

@@ -194,7 +194,7 @@ pub async fn c12_jobs_that_could_never_run_are_refused_by_their_field(world: &mu
     ];
     for (field, job) in bad {
         assert_eq!(refusal(world.store().enqueue_jobs(vec![job.clone()]).await).field, field);
-        assert_eq!(refusal(world.store().create_template(named("bad"), job).await).field, field);
+        assert_eq!(refusal(world.store().create_template(named("bad"), job, vec![]).await).field, field);
     }
     assert_eq!(world.count("SELECT COUNT(*) FROM {jobs}").await, 0);
     assert_eq!(world.store().template("bad").await, Ok(None));

@@ -120,7 +120,7 @@ async fn every_write(world: &World, populated: &Populated) {
     assert_told("finish", store.finish_runs_if_leased(lease, vec![FinishedRun::completed(running)]).await);
     assert_told("set_queue_paused", store.set_queue_paused("default", true).await);
     assert_told("reserve_queue", store.reserve_queue("default", "bob", mins(1)).await);
-    assert_told("create_template", store.create_template(named("t"), job()).await);
+    assert_told("create_template", store.create_template(named("t"), job(), vec![]).await);
     let horizon = clock_time("02:00:00");
     let retention = Retention::before(horizon, ALL);
     assert_told("prune_history", store.prune_history(retention).await);

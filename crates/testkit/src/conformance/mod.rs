@@ -8,6 +8,7 @@
 pub mod access;
 pub mod backfill;
 pub mod bad_input;
+pub mod bulk;
 pub mod checks;
 pub mod claims;
 pub mod durability;
@@ -18,6 +19,7 @@ pub mod keys;
 pub mod limits;
 pub mod memory;
 pub mod missed;
+pub mod moves;
 pub mod offers;
 pub mod outbox;
 pub mod overlap;
@@ -29,7 +31,10 @@ pub mod recovery;
 pub mod repair;
 pub mod runs;
 pub mod schedules;
+pub mod serial;
 pub mod steering;
+pub mod templates;
+pub mod unique;
 pub mod zones;
 
 /// The one list: hands every case, by group, to another macro.
@@ -66,6 +71,47 @@ macro_rules! for_each_conformance_case {
                 a22_a_range_that_lies_ahead_is_forgotten_or_too_long_is_refused,
                 a22_a_backfill_stands_behind_present_work_and_keeps_no_slot_from_firing,
                 a22_a_paused_schedule_is_filled_up_to_its_pause,
+            }
+            bulk {
+                c18_bulk_cancel_stops_what_waits_and_what_runs,
+                c18_bulk_operations_take_only_jobs_that_the_filter_finds,
+                c18_jobs_that_come_later_are_not_changed,
+                c04_bulk_retry_tries_what_failed_once_more_and_once_only,
+                c04_bulk_retry_leaves_jobs_of_a_deleted_schedule_alone,
+                c05_bulk_reprioritise_keeps_the_order_of_what_it_lifts,
+                c18_a_bulk_operation_goes_on_where_it_was_after_a_restart,
+                c04_two_who_go_on_at_once_change_each_job_once,
+                c18_a_cancelled_bulk_operation_stops_and_is_listed,
+                c18_a_bulk_operation_that_can_do_nothing_is_refused,
+            }
+            moves {
+                c06_positions_stay_a_total_order_through_ten_thousand_moves,
+            }
+            templates {
+                d09_a_template_keeps_its_parameters,
+                d09_a_template_can_be_forgotten_and_its_name_used_again,
+                d09_cron_presets_are_kept_by_name,
+            }
+            serial {
+                a06_a_failure_holds_its_key_until_it_is_made_good,
+                a06_a_held_key_waits_for_the_retries_of_its_policy,
+                a06_without_the_setting_the_next_one_goes,
+                a06_whatever_comes_to_a_held_key_waits,
+                a06_a_held_key_is_listed_and_can_be_released,
+                a06_a_serial_schedule_may_hold_its_slots,
+                a06_of_many_nodes_none_takes_what_a_failure_holds,
+                c11_a_hold_of_a_queue_can_be_renewed_until_it_has_ended,
+            }
+            unique {
+                c18_a_unique_job_is_made_once_in_its_period,
+                c18_a_unique_key_makes_jobs_the_same_whatever_they_do,
+                c18_a_unique_job_without_success_is_made_again,
+                c18_a_batch_with_the_same_unique_job_twice_makes_it_once,
+                c18_of_many_who_make_a_unique_job_at_once_exactly_one_does,
+                c18_the_edit_of_a_unique_job_stands_for_it,
+                c18_unique_keys_that_are_over_are_forgotten,
+                c18_uniqueness_that_makes_no_sense_is_refused,
+                c18_calls_within_a_while_become_one_batch,
             }
             limits {
                 c14_a_queue_gives_no_more_at_once_than_its_limit,

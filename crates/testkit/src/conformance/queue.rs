@@ -17,7 +17,7 @@ async fn some_jobs(world: &World, count: usize) -> Vec<JobId> {
 }
 
 pub async fn c02_a_job_keeps_every_field(world: &mut World) {
-    let template = world.store().create_template(named("t"), job()).await.expect("a template is stored");
+    let template = world.store().create_template(named("t"), job(), vec![]).await.expect("a template is stored");
     let spec = NewJob {
         target: Target::command(["echo", "ü 'quoted' \"twice\""]),
         input: json(r#"{"b":1.0,"a":[12345678901234567890]}"#),

@@ -291,7 +291,7 @@ pub async fn b10_nodes_show_what_they_offer_and_run(world: &mut World) {
 
 pub async fn d09_templates_are_listed_by_name(world: &mut World) {
     for name in ["b", "a", "c"] {
-        world.store().create_template(named(name), job()).await.unwrap();
+        world.store().create_template(named(name), job(), vec![]).await.unwrap();
     }
     let names = |templates: Vec<punctual_core::store::Template>| -> Vec<String> {
         templates.iter().map(|template| template.name.to_string()).collect()

@@ -5,7 +5,7 @@ use jiff::{SignedDuration, Timestamp};
 use punctual_core::calendar::CalendarRules;
 use punctual_core::job::{JobState, NewJob, Timeout};
 use punctual_core::name::Name;
-use punctual_core::retry::{Backoff, RetryPolicy};
+use punctual_core::retry::{Backoff, RetryPolicy, SerialOnFailure};
 use punctual_core::run::ErrorCode;
 use punctual_core::schedule::{Dependency, Missed, Overlap, Schedule, ScheduleDefinition, ScheduleResults, Source};
 use punctual_core::slot::{Decision, Reason};
@@ -113,6 +113,7 @@ fn full_definition(template: &Schedule, template_id: punctual_core::id::Template
             max: mins(20),
             max_age: Some(mins(90)),
             max_interruptions: 4,
+            serial_on_failure: SerialOnFailure::Hold,
         },
         timeout: Timeout::Never,
         missed: Missed::All { limit: 17, window: Some(mins(30)) },
@@ -135,7 +136,7 @@ fn full_definition(template: &Schedule, template_id: punctual_core::id::Template
 
 pub async fn c02_a_schedule_keeps_every_field(world: &mut World) {
     let other = world.create(hourly("other")).await;
-    let template = world.store().create_template(named("backup"), job()).await.expect("a template is stored");
+    let template = world.store().create_template(named("backup"), job(), vec![]).await.expect("a template is stored");
     let calendar = world.store().create_calendar(named("holidays 🎄"), String::new(), CalendarRules::default()).await;
     calendar.expect("a calendar is stored");
     let definition = full_definition(&other, template.id);
@@ -252,12 +253,12 @@ pub async fn c02_a_template_is_kept_with_every_field_of_its_job(world: &mut Worl
         timeout: Timeout::Never,
         ..retried_job(4, secs(30))
     };
-    let made = world.store().create_template(named("backup"), job.clone()).await.expect("a template is stored");
+    let made = world.store().create_template(named("backup"), job.clone(), vec![]).await.expect("a template is stored");
     assert_eq!((made.name.as_str(), &made.job, made.created_at), ("backup", &job, clock_time("00:00:00")));
     world.reopen().await;
     assert_eq!(world.store().template("backup").await, Ok(Some(made)));
     assert_eq!(world.store().template("none").await, Ok(None));
-    let again = world.store().create_template(named("backup"), job).await;
+    let again = world.store().create_template(named("backup"), job, vec![]).await;
     assert_eq!(again, Err(StoreError::NameTaken { what: "template", name: "backup".to_owned() }));
 }
 

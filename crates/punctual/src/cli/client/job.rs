@@ -9,9 +9,11 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::api::{Answer, Api, escaped, with_query};
-use super::policy::attempts;
+use super::bulk;
+use super::policy::retrying;
 use super::show::{self, Cell, Column, ListArgs, ShowArgs};
 use super::target::{Body, TargetArgs, json_text};
+use super::template::UseArgs;
 use crate::cli::{Output, Stop};
 
 /// How often a log that is followed is asked for news.
@@ -46,6 +48,8 @@ pub(crate) enum JobCommand {
     Edit(EditArgs),
     /// Change a job's place in its queue
     Move(MoveArgs),
+    #[command(after_help = bulk::EXAMPLES)]
+    Bulk(bulk::BulkArgs),
 }
 
 #[derive(Args)]
@@ -55,9 +59,8 @@ pub(crate) struct AddArgs {
     /// Not before this instant
     #[arg(long, value_name = "INSTANT")]
     run_at: Option<String>,
-    /// Begin with this template
-    #[arg(long, value_name = "NAME")]
-    template: Option<String>,
+    #[command(flatten)]
+    begin: UseArgs,
     #[command(flatten)]
     target: TargetArgs,
     #[command(flatten)]
@@ -76,18 +79,27 @@ pub(crate) struct NewArgs {
     /// Jobs with the same key run one at a time, in order
     #[arg(long, value_name = "KEY")]
     serial_key: Option<String>,
+    /// Whether the next jobs of its serial key wait when it fails: continue or hold [default: continue]
+    #[arg(long, value_name = "WHAT", requires = "serial_key")]
+    serial_on_failure: Option<String>,
     /// At most one job with this key waits
     #[arg(long, value_name = "KEY")]
     job_key: Option<String>,
     /// What happens to one that waits already: replace, `preserve_run_at` or `unsafe_dedupe` [default: replace]
     #[arg(long, value_name = "MODE", requires = "job_key")]
     job_key_mode: Option<String>,
+    /// Make it once in this time: an earlier job that is the same is the answer then
+    #[arg(long, value_name = "TIME", conflicts_with = "job_key")]
+    unique_for: Option<String>,
+    /// What makes two jobs the same [default: their target, input and queue]
+    #[arg(long, value_name = "KEY", requires = "unique_for")]
+    unique_key: Option<String>,
     /// A resource tag; may be given more than once
     #[arg(long = "tag", value_name = "TAG")]
     tags: Vec<String>,
     /// How often it is tried in all
     #[arg(long, value_name = "N")]
-    attempts: Option<u32>,
+    pub(crate) attempts: Option<u32>,
     /// How long it may run, or none [default: 1h]
     #[arg(long, value_name = "TIME")]
     timeout: Option<String>,
@@ -95,27 +107,8 @@ pub(crate) struct NewArgs {
 
 #[derive(Args)]
 pub(crate) struct LsArgs {
-    /// Only in this state: waiting, scheduled, queued, running, completed, failed, skipped or cancelled
-    #[arg(long, value_name = "STATE")]
-    state: Option<String>,
-    /// Only of this queue
-    #[arg(long, value_name = "NAME")]
-    queue: Option<String>,
-    /// Only of this schedule, by name or id
-    #[arg(long, value_name = "NAME")]
-    schedule: Option<String>,
-    /// Only of this type, such as command or task:mail
-    #[arg(long = "type", value_name = "TYPE")]
-    job_type: Option<String>,
-    /// Only with this tag
-    #[arg(long, value_name = "TAG")]
-    tag: Option<String>,
-    /// Only those made at this time or later
-    #[arg(long, value_name = "INSTANT")]
-    since: Option<String>,
-    /// Only those made before this time
-    #[arg(long, value_name = "INSTANT")]
-    until: Option<String>,
+    #[command(flatten)]
+    filter: bulk::FilterArgs,
     #[command(flatten)]
     list: ListArgs,
 }
@@ -250,6 +243,7 @@ impl JobCommand {
                 };
                 show::said(out, args.show, &answer, &format!("{}: {words}", args.job))
             }
+            Self::Bulk(args) => args.run(api, out).await,
             Self::Retry(args) => say_made(out, args.show, &api.create(&verb(&args.job, "retry"), &json!({})).await?),
             Self::Edit(args) => {
                 let mut body = Body::default();
@@ -278,25 +272,28 @@ pub(crate) fn say_made(out: &mut Output, show: ShowArgs, answer: &Answer) -> Res
 }
 
 impl NewArgs {
-    pub(crate) fn attempts_unsaid(&self) -> bool {
-        self.attempts.is_none()
-    }
-
     pub(crate) fn put(&self, body: &mut Body) {
         body.put("queue", self.queue.as_ref());
         body.put("serial_key", self.serial_key.as_ref());
         body.put("job_key", self.job_key.as_ref());
         body.put("job_key_mode", self.job_key_mode.as_ref());
+        let unique = |period: &String| json!({ "key": self.unique_key, "period": period });
+        body.put("unique", self.unique_for.as_ref().map(unique));
         body.put("timeout", self.timeout.as_ref());
         body.put("priority", self.priority);
-        body.put("retry", self.attempts.map(|most| attempts(json!({}), most)));
+        let retry = || retrying(json!({}), self.attempts, self.serial_on_failure.as_ref());
+        body.put("retry", (self.attempts.is_some() || self.serial_on_failure.is_some()).then(retry));
         body.put("tags", Some(&self.tags).filter(|tags| !tags.is_empty()));
     }
 }
 
 /// Puts a job into its queue. A job key does what an idempotency key does, and the API takes one of the two.
 pub(crate) async fn enqueue(api: &Api, body: &Body) -> Result<Answer, Stop> {
-    if body.has("job_key") { api.change(Method::POST, "/jobs", body).await } else { api.create("/jobs", body).await }
+    if body.has("job_key") || body.has("unique") {
+        api.change(Method::POST, "/jobs", body).await
+    } else {
+        api.create("/jobs", body).await
+    }
 }
 
 impl AddArgs {
@@ -304,30 +301,18 @@ impl AddArgs {
         let mut body = Body::default();
         self.new.put(&mut body);
         body.put("run_at", self.run_at.as_ref());
-        body.put("template", self.template.as_ref());
-        self.target.put(api, &mut body, self.template.is_none())?;
+        self.begin.put(&mut body);
+        self.target.put(api, &mut body, self.begin.template.is_none())?;
         say_made(out, self.show, &enqueue(api, &body).await?)
     }
 }
 
 impl LsArgs {
     async fn run(self, api: &Api, out: &mut Output) -> Result<(), Stop> {
-        let schedule = match &self.schedule {
-            None => None,
-            Some(name) => Some(show::plain(&api.get(&format!("/schedules/{}", escaped(name))).await?.value()["id"])),
-        };
-        let path = with_query(
-            "/jobs",
-            &[
-                ("state", self.state.as_deref()),
-                ("queue", self.queue.as_deref()),
-                ("schedule_id", schedule.as_deref()),
-                ("job_type", self.job_type.as_deref()),
-                ("tag", self.tag.as_deref()),
-                ("since", self.since.as_deref()),
-                ("until", self.until.as_deref()),
-            ],
-        );
+        let fields = self.filter.fields(api).await?;
+        let query: Vec<(&str, Option<&str>)> =
+            fields.iter().map(|(name, value)| (*name, Some(value.as_str()))).collect();
+        let path = with_query("/jobs", &query);
         let empty = "no jobs; put one into a queue with `punctual job add -- CMD`";
         show::list(out, self.list, JOBS, empty, async || api.list(&path, self.list.limit).await).await
     }

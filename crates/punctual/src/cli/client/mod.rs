@@ -2,12 +2,15 @@
 
 mod api;
 mod backfill;
+mod bulk;
 mod calendar;
 mod doctor;
 mod job;
 mod limit;
 mod policy;
+mod preset;
 mod queue;
+mod reserve;
 mod run;
 mod schedule;
 mod settings;
@@ -56,6 +59,9 @@ pub(crate) enum ClientCommand {
     /// Make, look at and steer jobs
     #[command(visible_alias = "jobs")]
     Job(Over<Group<job::JobCommand>>),
+    /// Look at bulk operations and stop them; `punctual job bulk` begins one
+    #[command(visible_alias = "bulks")]
+    Bulk(Over<Group<bulk::BulkCommand>>),
     /// Look at queues, stop and start them, hold one for yourself
     #[command(visible_alias = "queues")]
     Queue(Over<Group<queue::QueueCommand>>),
@@ -65,6 +71,9 @@ pub(crate) enum ClientCommand {
     /// Make and look at templates: named jobs to begin with
     #[command(visible_alias = "templates")]
     Template(Over<Group<template::TemplateCommand>>),
+    /// Make and look at cron presets: named expressions for `schedule add --preset`
+    #[command(visible_alias = "presets")]
+    Preset(Over<Group<preset::PresetCommand>>),
     /// Make, list and revoke API tokens
     #[command(visible_alias = "tokens")]
     Token(Over<Group<token::TokenCommand>>),
@@ -96,9 +105,11 @@ impl ClientCommand {
             Self::Why(over) => over.command.run(&over.connect.connect().await?, out).await,
             Self::Run(over) => over.command.run(&over.connect.connect().await?, out).await,
             Self::Job(over) => over.command.command.run(&over.connect.connect().await?, out).await,
+            Self::Bulk(over) => over.command.command.run(&over.connect.connect().await?, out).await,
             Self::Queue(over) => over.command.command.run(&over.connect.connect().await?, out).await,
             Self::Limit(over) => over.command.command.run(&over.connect.connect().await?, out).await,
             Self::Template(over) => over.command.command.run(&over.connect.connect().await?, out).await,
+            Self::Preset(over) => over.command.command.run(&over.connect.connect().await?, out).await,
             Self::Token(over) => over.command.command.run(&over.connect.connect().await?, out).await,
             Self::Status(over) => over.command.run(&over.connect.connect().await?, out).await,
             Self::Node(over) => over.command.command.run(&over.connect.connect().await?, out).await,

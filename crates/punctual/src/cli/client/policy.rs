@@ -12,6 +12,9 @@ pub(crate) struct TimingArgs {
     /// A cron expression of five or six fields, or @daily and its like
     #[arg(long, value_name = "EXPR", group = "when")]
     cron: Option<String>,
+    /// The name of a cron preset, such as weekdays-9am; `punctual preset ls` lists them
+    #[arg(long, value_name = "NAME", group = "when")]
+    preset: Option<String>,
     /// A fixed distance, such as 90s or 1h30m
     #[arg(long, value_name = "TIME", group = "when")]
     every: Option<String>,
@@ -38,6 +41,7 @@ pub(crate) struct TimingArgs {
 impl TimingArgs {
     pub(crate) fn put(&self, body: &mut Body) {
         body.put("cron", self.cron.as_ref());
+        body.put("preset", self.preset.as_ref());
         body.put("every", self.every.as_ref());
         body.put("at", self.at.as_ref());
         body.put("timezone", self.tz.as_ref());
@@ -94,6 +98,9 @@ pub(crate) struct PolicyArgs {
     /// How often a job is tried in all
     #[arg(long, value_name = "N")]
     attempts: Option<u32>,
+    /// With --serial, whether the next jobs wait when one fails: continue or hold [default: continue]
+    #[arg(long, value_name = "WHAT")]
+    serial_on_failure: Option<String>,
     /// How long a job may run, or none [default: 1h]
     #[arg(long, value_name = "TIME")]
     timeout: Option<String>,
@@ -102,7 +109,7 @@ pub(crate) struct PolicyArgs {
 impl PolicyArgs {
     /// Whether something is said about a part of the retry policy.
     pub(crate) fn changes_retry(&self) -> bool {
-        self.attempts.is_some()
+        self.attempts.is_some() || self.serial_on_failure.is_some()
     }
 
     /// `retry` is the policy that other attempts are put into.
@@ -121,7 +128,10 @@ impl PolicyArgs {
         body.put("pause_after_failures", after);
         body.put("calendar", self.calendar.as_ref());
         body.put("calendar", self.no_calendar.then_some(Value::Null));
-        body.put("retry", self.attempts.map(|most| attempts(retry, most)));
+        body.put(
+            "retry",
+            self.changes_retry().then(|| retrying(retry, self.attempts, self.serial_on_failure.as_ref())),
+        );
         if !self.labels.is_empty() {
             let labels: Map<String, Value> = self.labels.iter().map(|(k, v)| (k.clone(), json!(v))).collect();
             body.put("labels", Some(labels));
@@ -129,9 +139,14 @@ impl PolicyArgs {
     }
 }
 
-/// A retry policy with another number of attempts.
-pub(crate) fn attempts(mut policy: Value, most: u32) -> Value {
-    policy["max_attempts"] = json!(most);
+/// A retry policy with another number of attempts, or with another word for the serial key, as far as they are said.
+pub(crate) fn retrying(mut policy: Value, attempts: Option<u32>, serial_on_failure: Option<&String>) -> Value {
+    if let Some(most) = attempts {
+        policy["max_attempts"] = json!(most);
+    }
+    if let Some(word) = serial_on_failure {
+        policy["serial_on_failure"] = json!(word);
+    }
     policy
 }
 

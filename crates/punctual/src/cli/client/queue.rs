@@ -5,6 +5,7 @@ use clap::{Args, Subcommand};
 use serde_json::json;
 
 use super::api::{Api, escaped};
+use super::reserve;
 use super::show::{self, Cell, Column, ListArgs, ShowArgs};
 use crate::cli::{Output, Stop};
 
@@ -23,9 +24,31 @@ pub(crate) enum QueueCommand {
     /// Hand out jobs again
     Resume(OneArgs),
     /// Take exclusive hold of a queue: it hands out nothing until it is released or the time is over
-    Reserve(ReserveArgs),
+    #[command(after_help = reserve::EXAMPLES)]
+    Reserve(reserve::ReserveArgs),
     /// Give a hold back
     Release(ReleaseArgs),
+    /// Look at serial keys that are held by a failure, and let them go
+    #[command(subcommand)]
+    Serial(SerialCommand),
+}
+
+/// Look at serial keys that are held by a failure, and let them go
+#[derive(Subcommand)]
+pub(crate) enum SerialCommand {
+    /// List the keys whose next jobs wait until a failed one is made good
+    #[command(visible_alias = "list")]
+    Ls(ListArgs),
+    /// Let the next job of a key go
+    Release(SerialReleaseArgs),
+}
+
+#[derive(Args)]
+pub(crate) struct SerialReleaseArgs {
+    /// The serial key
+    key: String,
+    #[command(flatten)]
+    show: ShowArgs,
 }
 
 #[derive(Args)]
@@ -42,17 +65,6 @@ pub(crate) struct JobsArgs {
     queue: String,
     #[command(flatten)]
     list: ListArgs,
-}
-
-#[derive(Args)]
-pub(crate) struct ReserveArgs {
-    /// The queue's name
-    queue: String,
-    /// For how long, unless it is released before
-    #[arg(long = "for", value_name = "TIME", default_value = "5m")]
-    expires_in: String,
-    #[command(flatten)]
-    show: ShowArgs,
 }
 
 #[derive(Args)]
@@ -81,6 +93,13 @@ const QUEUED: &[Column] = &[
     ("CREATED", Cell::Time("/created_at")),
 ];
 
+const HELD: &[Column] = &[
+    ("KEY", Cell::Text("/key")),
+    ("FAILED JOB", Cell::Text("/job_id")),
+    ("QUEUED", Cell::Count("/waiting")),
+    ("HELD SINCE", Cell::Time("/held_at")),
+];
+
 impl QueueCommand {
     pub(crate) async fn run(self, api: &Api, out: &mut Output) -> Result<(), Stop> {
         match self {
@@ -97,6 +116,7 @@ impl QueueCommand {
             Self::Pause(args) => set_paused(api, out, &args, true).await,
             Self::Resume(args) => set_paused(api, out, &args, false).await,
             Self::Reserve(args) => args.run(api, out).await,
+            Self::Serial(command) => command.run(api, out).await,
             Self::Release(args) => {
                 let answer = api.act(Method::DELETE, &format!("/reservations/{}", escaped(&args.reservation))).await?;
                 show::said(out, args.show, &answer, &format!("{}: released", args.reservation))
@@ -105,7 +125,7 @@ impl QueueCommand {
     }
 }
 
-fn path(queue: &str) -> String {
+pub(crate) fn path(queue: &str) -> String {
     format!("/queues/{}", escaped(queue))
 }
 
@@ -115,13 +135,19 @@ async fn set_paused(api: &Api, out: &mut Output, args: &OneArgs, paused: bool) -
     show::said(out, args.show, &answer, &format!("{}: {done}", args.queue))
 }
 
-impl ReserveArgs {
+impl SerialCommand {
     async fn run(self, api: &Api, out: &mut Output) -> Result<(), Stop> {
-        let body = json!({ "expires_in": self.expires_in });
-        let answer = api.create(&format!("{}/reservations", path(&self.queue)), &body).await?;
-        let held = answer.value();
-        let (id, until) = (show::plain(&held["id"]), show::plain(&held["expires_at"]));
-        let words = format!("{id} until {until}; give it back with `punctual queue release {id}`");
-        show::said(out, self.show, &answer, &words)
+        match self {
+            Self::Ls(list) => {
+                let look = async || api.list("/serial-keys", list.limit).await;
+                show::list(out, list, HELD, "no serial key is held", look).await
+            }
+            Self::Release(args) => {
+                let path = format!("/serial-keys/{}/release", escaped(&args.key));
+                let answer = api.act(Method::POST, &path).await?;
+                let waiting = show::plain(&answer.value()["waiting"]["count"]);
+                show::said(out, args.show, &answer, &format!("{}: released, {waiting} queued", args.key))
+            }
+        }
     }
 }

@@ -55,13 +55,11 @@ impl RunArgs {
         beside_a_node(store, queue, self.follow(api, out, &mut signals)).await
     }
 
-    async fn follow(self, api: &Api, out: &mut Output, signals: &mut Signals) -> Result<(), Stop> {
+    async fn follow(mut self, api: &Api, out: &mut Output, signals: &mut Signals) -> Result<(), Stop> {
         let mut body = Body::default();
+        // Whoever runs something by hand sees it fail.
+        self.new.attempts.get_or_insert(1);
         self.new.put(&mut body);
-        if self.new.attempts_unsaid() {
-            // Whoever runs something by hand sees it fail.
-            body.put("retry", Some(json!({ "max_attempts": 1 })));
-        }
         body.put("target", Some(target::command(api, &self.argv, self.cwd.as_deref(), false)?));
         let mut id = show::plain(&enqueue(api, &body).await?.value()["id"]);
         let mut cancelled = false;
@@ -115,16 +113,13 @@ async fn cancel(api: &Api, id: &str) -> Result<(), Stop> {
     }
 }
 
-/// The job that tries it again, if there is to be one.
+/// The job that tries it again, if there is to be one: the last of its chain, whose log is what is left to see.
 async fn retry_of(api: &Api, job: &Value) -> Result<Option<String>, Stop> {
     if job["run"]["is_final"] != json!(false) {
         return Ok(None);
     }
-    let id = show::plain(&job["id"]);
-    let path = format!("/jobs?since={}", super::api::escaped(&show::plain(&job["created_at"])));
-    let page = api.list(&path, 1_000).await?;
-    let jobs = page.items.iter().filter_map(|item| serde_json::from_str::<Value>(item.get()).ok());
-    Ok(jobs.into_iter().find(|later| later["retry_of"] == json!(id)).map(|later| show::plain(&later["id"])))
+    let last = api.get(&format!("/jobs/{}/chain-end", show::plain(&job["id"]))).await?.value();
+    Ok((last["id"] != job["id"]).then(|| show::plain(&last["id"])))
 }
 
 /// Runs the jobs of one queue for as long as something takes.

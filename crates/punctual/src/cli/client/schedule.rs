@@ -16,6 +16,7 @@ use super::job::JOBS;
 use super::policy::{PolicyArgs, TimingArgs};
 use super::show::{self, Cell, Column, ListArgs, ShowArgs};
 use super::target::{Body, TargetArgs, json_text};
+use super::template::UseArgs;
 use crate::cli::{Output, Stop};
 
 /// Make, look at and steer schedules
@@ -67,6 +68,8 @@ pub(crate) struct AddArgs {
     /// Make it paused
     #[arg(long)]
     paused: bool,
+    #[command(flatten)]
+    begin: UseArgs,
     #[command(flatten)]
     target: TargetArgs,
     #[command(flatten)]
@@ -310,7 +313,8 @@ impl AddArgs {
         self.timing.put(&mut body);
         self.policy.put(&mut body, json!({}));
         body.put("enabled", self.paused.then_some(false));
-        self.target.put(api, &mut body, true)?;
+        self.begin.put(&mut body);
+        self.target.put(api, &mut body, self.begin.template.is_none())?;
         let made = api.create("/schedules", &body).await?;
         say(out, self.show, &made, "created")?;
         if self.show.is_for_people() {

@@ -18,6 +18,7 @@ use punctual_core::store::{
     Pruned, QueuedJob, Reconciled, Recovered, Reservation, Retention, ScheduleKey, Store, StoreError, StoreResult,
     Template,
 };
+use punctual_core::template::Parameter;
 use punctual_core::upkeep::FiredFromMemory;
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -350,7 +351,7 @@ proxy_store! {
     async fn recover_lost_nodes(&self, lost: Vec<LostNode>) -> Recovered
         => |result| Said::Recover(lost, result.clone());
     async fn release_reservation(&self, id: ReservationId) -> () => |result| Said::Other;
-    async fn create_template(&self, name: Name, job: NewJob) -> Template => |result| Said::Other;
+    async fn create_template(&self, name: Name, job: NewJob, parameters: Vec<Parameter>) -> Template => |result| Said::Other;
     async fn prune_history(&self, retention: Retention) -> Pruned
         => |result| Said::Prune(retention, result.clone());
 }

@@ -2,7 +2,7 @@
 
 use super::{ProxyStore, Said, answer};
 use async_trait::async_trait;
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use punctual_core::backfill::{Advanced, Backfill, BackfillPreview, Backfills, NewBackfill};
 use punctual_core::chain::Chains;
 use punctual_core::checks::{Checks, Finding};
@@ -181,6 +181,12 @@ not_for_nodes! {
 }
 
 crate::with_verbs!(Readings, not_for_nodes {});
+
+crate::with_verbs!(Control, not_for_nodes {
+    async fn advance_bulks(&self) -> StoreResult<BulkStep> {
+        self.ask("advance_bulks", move |store| async move { store.advance_bulks().await }).await
+    }
+});
 
 crate::with_verbs!(Limits, not_for_nodes {});
 
