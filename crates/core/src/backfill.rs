@@ -3,6 +3,7 @@
 //! The store keeps how far a backfill has come and moves on in the transaction that makes the jobs, so that a crash
 //! neither loses a slot nor runs one twice. Which slots are gaps is decided when their turn comes.
 
+use crate::calendar::Calendar;
 use crate::id::{BackfillId, JobId, ScheduleId};
 use crate::invalid::Invalid;
 use crate::job::{NewJob, Origin};
@@ -82,7 +83,7 @@ pub struct Backfill {
     pub next_at: Timestamp,
     /// How many jobs it made.
     pub made: u64,
-    /// How many slots it left alone, because they had run or are running.
+    /// How many slots it left alone, because they had run, are running, or are closed by the calendar.
     pub passed: u64,
     /// When it came to its end, or was cancelled.
     pub ended_at: Option<Timestamp>,
@@ -140,6 +141,14 @@ pub struct Step {
     pub next_at: Timestamp,
     /// Whether this is the last one.
     pub is_last: bool,
+}
+
+impl Step {
+    /// Those of its slots at which a calendar lets nothing run; a backfill leaves them alone.
+    pub fn closed<'a>(&'a self, calendar: Option<&'a Calendar>) -> impl Iterator<Item = Timestamp> + 'a {
+        let closed = move |slot: &Timestamp| calendar.is_some_and(|calendar| calendar.excludes(*slot));
+        self.slots.iter().copied().filter(closed)
+    }
 }
 
 impl Schedule {

@@ -11,6 +11,7 @@ use crate::schedule::{Missed, ON_TIME_WINDOW, Overlap, Schedule};
 use crate::slot::{Decision, Reason};
 use crate::timing::Timing;
 use jiff::{SignedDuration, Timestamp};
+use std::sync::Arc;
 
 /// The most slots that one pass fires for one schedule; what is left is due at once in the next pass, so that one
 /// schedule with much to catch up on never holds up the others.
@@ -26,7 +27,13 @@ pub struct Facts {
     /// When the schedule it depends on last succeeded.
     pub dependency_succeeded_at: Option<Timestamp>,
     /// The calendar it names.
-    pub calendar: Option<Calendar>,
+    pub calendar: Option<Arc<Calendar>>,
+    /// How many of its runs failed in a row, as far as they count towards a pause.
+    pub failures_in_row: u32,
+    /// How many slots the cap on fires leaves room for.
+    pub room: Option<usize>,
+    /// Since when that cap has held slots back: what became due since is late by no fault of its own.
+    pub held_since: Option<Timestamp>,
 }
 
 /// What is to be written, in one transaction.
@@ -55,6 +62,8 @@ pub struct DecidedSlot {
     pub late_ms: i64,
     /// The job to make, when it fired.
     pub job: Option<SlotJob>,
+    /// The reason in more words, where there is more to say.
+    pub note: Option<String>,
 }
 
 /// What is special about a slot's job; the rest is the schedule's definition.
@@ -116,6 +125,9 @@ impl Schedule {
             Ok(slots) => slots,
             Err(problem) => return Firing::unfired(Next::Problem(problem.to_string())),
         };
+        if let (Some(name), None) = (&self.definition.calendar, &facts.calendar) {
+            return Firing::unfired(Next::Problem(calendar_gone(name)));
+        }
         match self.trusted_next() {
             // E01: nothing was planned, so nothing is due; plan from now.
             None => Firing::unfired(slots.next_from(slots.planned_behind(now))),
@@ -127,7 +139,7 @@ impl Schedule {
     /// The stored plan, unless it is null or impossible: older than the schedule, due before its own slot or longer
     /// after it than any jitter, or decided already. A row that was changed by hand, restored from a backup or
     /// written under a wrong clock is planned anew, never fired.
-    fn trusted_next(&self) -> Option<NextSlot> {
+    pub(crate) fn trusted_next(&self) -> Option<NextSlot> {
         let (slot_at, run_at) = (self.state.next_slot_at?, self.state.next_run_at?);
         let decided = self.state.fired_through.is_some_and(|through| slot_at <= through);
         let jitter = run_at.duration_since(slot_at);
@@ -164,6 +176,11 @@ impl Firing {
 }
 
 impl Slots<'_> {
+    /// When it is due, without the schedule's bounds.
+    pub(crate) fn timing(&self) -> &Timing {
+        &self.timing
+    }
+
     /// The first slot after an instant, within the schedule's bounds.
     pub fn next_after(&self, after: Timestamp) -> Option<Timestamp> {
         #[cfg(test)]
@@ -233,7 +250,7 @@ impl Slots<'_> {
     fn decide(&self, first: NextSlot, now: Timestamp, facts: &Facts) -> Firing {
         let whole = self.due_line(first, now);
         let (due, closed) = self.without_closed_end(&whole, now, facts);
-        let (passed, chosen) = self.split_by_policy(&due, now);
+        let (passed, chosen) = self.split_by_policy(&due, now, facts);
         let stands_for_others = passed.is_some() && matches!(self.schedule.definition.missed, Missed::Once { .. });
         let mut slots: Vec<DecidedSlot> = passed.into_iter().collect();
         let mut facts = facts.clone();
@@ -293,14 +310,16 @@ impl Slots<'_> {
             reason: Reason::Calendar,
             late_ms: late_ms(self.due_of(due, slot_at), now),
             job: None,
+            note: calendar.and_then(|calendar| closed_note(calendar, slot_at, due.last)),
         };
         (DueLine { last, ..*due }, Some(closed))
     }
 
     /// Splits what is due into the range that has passed and the slots that may run.
-    fn split_by_policy(&self, due: &DueLine, now: Timestamp) -> (Option<DecidedSlot>, Chosen) {
+    fn split_by_policy(&self, due: &DueLine, now: Timestamp, facts: &Facts) -> (Option<DecidedSlot>, Chosen) {
         let missed = self.schedule.definition.missed;
         let oldest = missed.window().map(|window| now.saturating_sub(window).unwrap_or(Timestamp::MIN));
+        let oldest = oldest.map(|oldest| facts.held_since.map_or(oldest, |since| since.min(oldest)));
         let in_window = |slot_at: Timestamp| oldest.is_none_or(|oldest| self.due_of(due, slot_at) >= oldest);
         if !in_window(due.last) {
             return (Some(self.passed(due, due.last, Reason::TooLate, now)), Chosen::default());
@@ -318,7 +337,7 @@ impl Slots<'_> {
             };
             self.passed(due, last, reason, now)
         });
-        (passed, self.take_from(due, begin))
+        (passed, self.take_from(due, begin, facts.room.unwrap_or(SLOTS_PER_PASS).clamp(1, SLOTS_PER_PASS)))
     }
 
     /// The first slot that may run: within the window, and among the latest `limit`.
@@ -343,11 +362,11 @@ impl Slots<'_> {
         self.at_or_after(due, high).unwrap_or(due.last)
     }
 
-    fn take_from(&self, due: &DueLine, begin: Timestamp) -> Chosen {
+    fn take_from(&self, due: &DueLine, begin: Timestamp, most: usize) -> Chosen {
         let mut chosen = Chosen::default();
         let mut slot = Some(begin);
         while let Some(slot_at) = slot.filter(|slot| *slot <= due.last) {
-            if chosen.slots.len() == SLOTS_PER_PASS {
+            if chosen.slots.len() == most {
                 chosen.left_for_next_pass = Some(slot_at);
                 break;
             }
@@ -367,7 +386,16 @@ impl Slots<'_> {
             reason,
             late_ms: late_ms(due.first.run_at, now),
             job: None,
+            note: None,
         }
+    }
+
+    /// Sets all that is due aside as one range, because the schedule stops here.
+    pub(crate) fn stopped(&self, first: NextSlot, now: Timestamp, note: &str) -> Firing {
+        let due = self.due_line(first, now);
+        let passed = self.passed(&due, due.last, Reason::Paused, now);
+        let row = DecidedSlot { decision: Decision::Skipped, note: Some(note.to_owned()), ..passed };
+        Firing { slots: vec![row], next: self.next_from(self.decided_behind(due.last)) }
     }
 
     /// Decides one slot that the missed policy lets through.
@@ -377,6 +405,8 @@ impl Slots<'_> {
             None if on_time => (Decision::Fired, Reason::OnTime),
             None => (Decision::Fired, Reason::Catchup),
         };
+        let calendar = facts.calendar.as_ref().filter(|_| reason == Reason::Calendar);
+        let note = calendar.and_then(|calendar| calendar.why_excluded(slot.slot_at));
         let job = (decision == Decision::Fired).then(|| self.job_for(on_time, facts));
         DecidedSlot {
             slot_at: slot.slot_at,
@@ -386,6 +416,7 @@ impl Slots<'_> {
             reason,
             late_ms: late_ms(slot.run_at, now),
             job,
+            note,
         }
     }
 
@@ -468,6 +499,18 @@ struct DueLine {
 struct Chosen {
     slots: Vec<NextSlot>,
     left_for_next_pass: Option<Timestamp>,
+}
+
+/// What is wrong with a schedule whose calendar is not there any more.
+pub fn calendar_gone(name: &str) -> String {
+    format!("its calendar `{name}` is gone or cannot be read; make it again, or edit the schedule")
+}
+
+/// Why a range of slots is closed: by one entry of the calendar, or by several.
+fn closed_note(calendar: &Calendar, first: Timestamp, last: Timestamp) -> Option<String> {
+    let why = calendar.why_excluded(first)?;
+    let same = calendar.why_excluded(last).as_ref() == Some(&why);
+    Some(if same { why } else { format!("{why}, and others after it") })
 }
 
 fn just_before(at: Timestamp) -> Timestamp {

@@ -1,7 +1,9 @@
 //! A schedule beside a ledger that knows more than its plan: what was fired from memory, and where that leaves it.
 
-use crate::firing::{DecidedSlot, Firing, Next, Slots};
-use crate::schedule::Schedule;
+use crate::firing::{DecidedSlot, Facts, Firing, Next, Slots};
+use crate::replan::Judged;
+use crate::schedule::{Pause, Schedule};
+use crate::upkeep::Plans;
 use jiff::{SignedDuration, Timestamp};
 
 /// How far ahead of the clock a decided slot may lie before somebody must be told.
@@ -28,6 +30,25 @@ impl Schedule {
         state.last_slot_at = state.last_slot_at.max(firing.decided_through());
         state.fired_through = state.fired_through.max(firing.passed(now));
         moved
+    }
+
+    /// What becomes of a schedule that is fired from memory; it stops by itself only where its plan can be written.
+    pub fn judge_remembered(&self, now: Timestamp, facts: &Facts, plans: Plans) -> (Firing, Option<Pause>) {
+        match (plans, self.judge(now, facts)) {
+            (Plans::Move, Judged::Stops(firing, pause)) => (firing, Some(pause)),
+            (_, Judged::Fires(firing)) => (firing, None),
+            (_, Judged::Stops(..) | Judged::GoesOn(_)) => (self.fire(now, facts), None),
+        }
+    }
+
+    /// The schedule as whoever keeps it in memory sees it when it has stopped.
+    #[must_use]
+    pub fn paused_if(mut self, pause: Option<&Pause>) -> Self {
+        if let Some(pause) = pause {
+            (self.state.enabled, self.state.next_run_at) = (false, None);
+            self.state.pause = Some(pause.clone());
+        }
+        self
     }
 
     /// The schedule with a plan to fire by, for whoever fires it from memory. In the store such a plan has a slot and
@@ -129,7 +150,7 @@ mod tests {
 
     /// What is left of the slots 10:01 to 10:09, as first, last and count.
     fn left(decided: &[(&str, &str)]) -> Vec<(Timestamp, Timestamp, u64)> {
-        let firing = minutely().fire(at("10:10:00"), &crate::firing::Facts::default());
+        let firing = minutely().fire(at("10:10:00"), &Facts::default());
         let range = firing.slots.iter().find(|slot| slot.decision == Decision::Missed).unwrap();
         assert_eq!((range.slot_at, range.through, range.count), (at("10:01:00"), at("10:09:00"), 9));
         let decided: Vec<_> = decided.iter().map(|(from, through)| (at(from), at(through))).collect();
@@ -150,11 +171,11 @@ mod tests {
     #[test]
     fn d08_a_schedule_in_memory_moves_on_like_its_plan() {
         let now = at("10:05:00");
-        let firing = minutely().fire(now, &crate::firing::Facts::default());
+        let firing = minutely().fire(now, &Facts::default());
         let moved = minutely().moved_on(&firing, now);
         assert_eq!(moved.state.next_slot_at, Some(at("10:06:00")));
         assert_eq!((moved.state.last_slot_at, moved.state.fired_through), (Some(now), Some(now)));
-        let idle = moved.fire(at("10:05:59"), &crate::firing::Facts::default());
+        let idle = moved.fire(at("10:05:59"), &Facts::default());
         assert_eq!(idle.slots, [], "nothing is decided twice");
     }
 

@@ -24,6 +24,7 @@
 //! | grant | durable permission to execute |
 //! | owner | whose a schedule, a job or a grant is; others neither see nor use it |
 //! | reservation | exclusive hold of a queue |
+//! | calendar | a named set of days and times at which nothing may run |
 //! | notice | news in the outbox, written with what it tells |
 //!
 //! # A job's life
@@ -44,6 +45,7 @@ pub mod access;
 pub mod backfill;
 pub mod bulk;
 pub mod calendar;
+pub mod cap;
 pub mod chain;
 pub mod checks;
 pub mod closing;
@@ -63,10 +65,12 @@ pub mod limits;
 pub mod name;
 pub mod offers;
 pub mod order;
+pub mod policies;
 pub mod readings;
 pub mod records;
 pub mod recovery;
 pub mod replan;
+pub mod retention;
 pub mod retry;
 pub mod run;
 pub mod schedule;
@@ -80,4 +84,5 @@ pub mod timing;
 pub mod unique;
 pub mod upkeep;
 pub mod virtual_clock;
+pub mod why;
 pub mod words;

@@ -1,26 +1,80 @@
 //! What pause, resume, reschedule and edit make of a schedule's plan: pure, like firing, and never a fire.
 
 use crate::cron::Recurrence;
-use crate::firing::{DecidedSlot, Firing, Next, NextSlot, Slots};
+use crate::firing::{DecidedSlot, Facts, Firing, Next, NextSlot, Slots};
 use crate::invalid::Invalid;
-use crate::schedule::{Schedule, ScheduleDefinition};
+use crate::schedule::{Pause, Schedule, ScheduleDefinition, ScheduleResults};
 use crate::slot::{Decision, Reason};
 use crate::timing::TimingSpec;
 use jiff::{SignedDuration, Timestamp};
 
+/// What whoever fires does about a schedule that the store found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Judged {
+    /// Its slots are decided.
+    Fires(Firing),
+    /// Too many of its runs failed in a row: what is due is set aside, and it is paused.
+    Stops(Firing, Pause),
+    /// Its pause is over.
+    GoesOn(Firing),
+}
+
 impl Schedule {
+    /// Judges a schedule that is due, or whose pause is over. Nothing fires by the end of a pause itself: what is due
+    /// then is found due at once.
+    pub fn judge(&self, now: Timestamp, facts: &Facts) -> Judged {
+        if !self.state.enabled {
+            return match self.pause_ended(now) {
+                Some(until) => Judged::GoesOn(self.resumed_behind(just_before(until), now)),
+                None => Judged::Fires(Firing { slots: Vec::new(), next: self.plan_kept() }),
+            };
+        }
+        match self.stops(now, facts) {
+            Some((firing, pause)) => Judged::Stops(firing, pause),
+            None => Judged::Fires(self.fire(now, facts)),
+        }
+    }
+
+    /// When its pause was to end, if that time has come.
+    fn pause_ended(&self, now: Timestamp) -> Option<Timestamp> {
+        self.state.pause.as_ref()?.until.filter(|until| *until <= now)
+    }
+
+    fn stops(&self, now: Timestamp, facts: &Facts) -> Option<(Firing, Pause)> {
+        let most = self.definition.pause_after_failures.filter(|most| facts.failures_in_row >= *most)?;
+        let slots = self.slots().ok()?;
+        let first = self.trusted_next().filter(|next| next.run_at <= now)?;
+        let failures = facts.failures_in_row;
+        let told = if failures == 1 { "a run failed".to_owned() } else { format!("{failures} runs failed in a row") };
+        let note = format!("paused by itself: {told}, and pause_after_failures is {most}");
+        let firing = slots.stopped(first, now, &note);
+        Some((firing, Pause { at: now, by: None, note: Some(note), until: None }))
+    }
+
+    /// How many runs failed in a row, without those that were there when it last went on after a pause.
+    pub fn failures_in_row(&self, results: &ScheduleResults) -> u32 {
+        let since_success = |at: Timestamp| results.last_success_at.is_none_or(|success| success < at);
+        let forgiven = self.state.forgiven.filter(|forgiven| since_success(forgiven.at));
+        results.consecutive_failures.saturating_sub(forgiven.map_or(0, |forgiven| forgiven.failures))
+    }
+
     /// Goes on from now: what passed while the schedule was paused becomes one range, and nothing fires.
     pub fn resumed(&self, now: Timestamp) -> Firing {
+        self.resumed_behind(now, now)
+    }
+
+    /// Goes on behind an instant: what passed up to it becomes one range.
+    fn resumed_behind(&self, behind: Timestamp, now: Timestamp) -> Firing {
         let Ok(slots) = self.slots() else {
-            return Firing { slots: Vec::new(), next: self.plan_next(now) };
+            return Firing { slots: Vec::new(), next: self.plan_next(behind) };
         };
         match self.state.next_slot_at {
-            Some(slot_at) if slot_at > now => Firing { slots: Vec::new(), next: self.plan_kept() },
+            Some(slot_at) if slot_at > behind => Firing { slots: Vec::new(), next: self.plan_kept() },
             Some(first) => {
-                let passed = self.set_aside(&slots, first, now, Reason::Paused, now);
-                Firing { slots: vec![passed], next: self.plan_next(now) }
+                let passed = self.set_aside(&slots, first, behind, Reason::Paused, now);
+                Firing { slots: vec![passed], next: self.plan_next(behind) }
             }
-            None => Firing { slots: Vec::new(), next: self.plan_next(now) },
+            None => Firing { slots: Vec::new(), next: self.plan_next(behind) },
         }
     }
 
@@ -36,10 +90,11 @@ impl Schedule {
                 .remedy("choose a later time, or trigger the schedule to run it now"));
         }
         let slots = self.slots()?;
-        let jumped = self.state.next_slot_at.filter(|first| *first != at).map(|first| {
-            let until = at.saturating_sub(SignedDuration::from_micros(1)).unwrap_or(at);
-            self.set_aside(&slots, first, until, Reason::Rescheduled, now)
-        });
+        let jumped = self
+            .state
+            .next_slot_at
+            .filter(|first| *first != at)
+            .map(|first| self.set_aside(&slots, first, just_before(at), Reason::Rescheduled, now));
         let next = Next::Slot(NextSlot { slot_at: at, run_at: at });
         Ok(Firing { slots: jumped.into_iter().collect(), next })
     }
@@ -107,8 +162,25 @@ impl Schedule {
             reason,
             late_ms: i64::try_from(late).unwrap_or(i64::MAX),
             job: None,
+            note: self.state.pause.as_ref().filter(|_| reason == Reason::Paused).map(Pause::in_words),
         }
     }
+}
+
+impl Pause {
+    /// Who paused until when, and why, for the ledger.
+    pub fn in_words(&self) -> String {
+        let by = self.by.as_ref().map(|by| format!(" by {by}")).unwrap_or_default();
+        let until = self.until.map(|until| format!(" until {until}")).unwrap_or_default();
+        let note = self.note.as_ref().filter(|note| !note.is_empty());
+        let note = note.map(|note| format!(": {note}")).unwrap_or_default();
+        format!("paused{by} at {}{until}{note}", self.at)
+    }
+}
+
+/// The last instant that the stores tell from another one.
+fn just_before(at: Timestamp) -> Timestamp {
+    at.saturating_sub(SignedDuration::from_micros(1)).unwrap_or(at)
 }
 
 /// What the multiples of an `every` count from: so that `starts_at` is a slot itself, or the whole second in which

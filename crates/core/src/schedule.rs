@@ -170,6 +170,10 @@ pub struct ScheduleDefinition {
     pub overlap: Overlap,
     /// How many runs may be alive at once.
     pub max_concurrent_runs: Option<u32>,
+    /// Whether its slots fire at once although the cap on fires is reached, and do not count towards it (D10).
+    pub burst_allowed: bool,
+    /// After how many failed runs in a row, retries included, it pauses by itself.
+    pub pause_after_failures: Option<u32>,
     /// Each slot is due up to this much later, by a value fixed for the slot.
     pub jitter: SignedDuration,
     /// Another schedule that must have succeeded.
@@ -211,6 +215,8 @@ impl ScheduleDefinition {
             missed: Missed::default(),
             overlap: Overlap::Allow,
             max_concurrent_runs: None,
+            burst_allowed: false,
+            pause_after_failures: None,
             jitter: SignedDuration::ZERO,
             depends_on: None,
             grant_id: None,
@@ -259,6 +265,10 @@ impl ScheduleDefinition {
         if self.max_concurrent_runs == Some(0) {
             return Err(Invalid::new("max_concurrent_runs", "is 0, so that nothing would ever run")
                 .remedy("use 1 or more, or pause the schedule"));
+        }
+        if self.pause_after_failures == Some(0) {
+            return Err(Invalid::new("pause_after_failures", "is 0, so that it would always be paused")
+                .remedy("use 1 or more, or leave it out to go on whatever happens"));
         }
         self.missed.window().map_or(Ok(()), |window| duration::check("missed.window", window))?;
         self.depends_on.map_or(Ok(()), |other| duration::check("depends_on.within", other.within))?;
@@ -326,6 +336,17 @@ pub struct ScheduleState {
     pub pause: Option<Pause>,
     /// Who fires it; what is fired from memory is never due in the store.
     pub fired_from: FiredFrom,
+    /// The failures that were there when it last went on after a pause, and when that was.
+    pub forgiven: Option<Forgiven>,
+}
+
+/// Failures in a row that do not count towards the next pause.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Forgiven {
+    /// Since when.
+    pub at: Timestamp,
+    /// How many.
+    pub failures: u32,
 }
 
 impl ScheduleState {
@@ -335,7 +356,7 @@ impl ScheduleState {
     }
 }
 
-/// A pause: since when, who and why.
+/// A pause: since when, who, why, and until when.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pause {
     /// Since when.
@@ -344,6 +365,8 @@ pub struct Pause {
     pub by: Option<String>,
     /// Why.
     pub note: Option<String>,
+    /// When it goes on by itself; not at all when absent.
+    pub until: Option<Timestamp>,
 }
 
 /// How a schedule's runs ended: written by finish alone.

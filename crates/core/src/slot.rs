@@ -73,4 +73,6 @@ pub struct SlotRow {
     pub late_ms: i64,
     /// The version of the schedule that was in force.
     pub schedule_version: i64,
+    /// The reason in more words, where there is more to say: which holiday, whose pause.
+    pub note: Option<String>,
 }

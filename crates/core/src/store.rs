@@ -18,6 +18,7 @@ use crate::limits::{Claimed, Limits};
 use crate::name::{self, Name};
 use crate::offers::Offers;
 use crate::order::{Move, Place};
+use crate::policies::Policies;
 use crate::readings::Readings;
 use crate::records::RunRecords;
 use crate::run::{ErrorCode, Outcome};
@@ -28,6 +29,8 @@ pub use crate::template::Template;
 use crate::upkeep::Upkeep;
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
+
+pub use crate::retention::{PruneFrom, Pruned, Retention};
 
 /// Where a store's time comes from when it is not the database's own clock: tests turn it by hand.
 pub trait Clock: Send + Sync + std::fmt::Debug {
@@ -64,6 +67,16 @@ pub enum StoreError {
         expected: i64,
         /// What is stored.
         found: i64,
+    },
+    /// Others need it.
+    #[error("the {what} `{name}` is in use by {}; take it from them first", listed(.by))]
+    InUse {
+        /// What it is.
+        what: &'static str,
+        /// Its name.
+        name: String,
+        /// The names of some that need it, in order.
+        by: Vec<String>,
     },
     /// The job is not in a state in which this can be done.
     #[error("the job is {state}, so this cannot be done; {remedy}")]
@@ -108,6 +121,12 @@ pub enum StoreError {
     /// Something that must not happen.
     #[error("internal error of the store: {0}")]
     Internal(String),
+}
+
+/// Names, for a sentence.
+pub fn listed(names: &[String]) -> String {
+    let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+    quoted.join(", ")
 }
 
 /// The result of a verb.
@@ -156,6 +175,8 @@ pub struct Fired {
     pub replanned: usize,
     /// Schedules that could not be understood (E02).
     pub problems: usize,
+    /// Schedules that paused after failures, or whose pause was over.
+    pub steered: usize,
 }
 
 /// What one call of `reconcile_schedules` found and mended.
@@ -362,57 +383,6 @@ pub struct Reservation {
     pub expires_at: Timestamp,
 }
 
-/// What may be forgotten. Each rule keeps something: what no rule keeps goes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Retention {
-    /// Runs that ended before this, with their jobs, logs and artifacts.
-    pub runs_before: Timestamp,
-    /// The same for runs that failed, which are often wanted longer.
-    pub failed_before: Timestamp,
-    /// The latest so many jobs of each schedule stay, however old they are.
-    pub keep_last: u32,
-    /// Ledger rows of slots before this, and notices; never above a schedule's `fired_through`.
-    pub slots_before: Timestamp,
-    /// How many of each are looked at, so that one call stays short.
-    pub limit: usize,
-    /// Where to go on.
-    pub from: PruneFrom,
-}
-
-impl Retention {
-    /// Forgets everything that ended before an instant.
-    pub fn before(at: Timestamp, limit: usize) -> Self {
-        Self { runs_before: at, failed_before: at, keep_last: 0, slots_before: at, limit, from: PruneFrom::default() }
-    }
-
-    /// The later of the two horizons of runs: nothing that ended after it is looked at.
-    pub fn runs_horizon(&self) -> Timestamp {
-        self.runs_before.max(self.failed_before)
-    }
-}
-
-/// How far a pass through history has come; what stays is not looked at again by its next step.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct PruneFrom {
-    /// Runs up to this one have been looked at.
-    pub job: Option<JobId>,
-    /// The ledger of schedules before this one has been looked at, and this one's as far as it may go.
-    pub schedule: Option<ScheduleId>,
-}
-
-/// What was forgotten.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Pruned {
-    /// Jobs with their runs.
-    pub jobs: usize,
-    /// Ledger rows.
-    pub slots: usize,
-    /// Notices.
-    pub notices: usize,
-    /// Where the next step goes on; `None` when all was looked at.
-    pub next: Option<PruneFrom>,
-}
-
 /// One queued job, for listings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueuedJob {
@@ -435,7 +405,19 @@ pub trait Changes: Send {
 /// A durable store: the only source of truth.
 #[async_trait]
 pub trait Store:
-    Access + Backfills + Chains + Checks + Control + Limits + Offers + Readings + RunRecords + Upkeep + Send + Sync
+    Access
+    + Backfills
+    + Chains
+    + Checks
+    + Control
+    + Limits
+    + Offers
+    + Policies
+    + Readings
+    + RunRecords
+    + Upkeep
+    + Send
+    + Sync
 {
     /// The store's own time, which decides what is due.
     async fn now(&self) -> StoreResult<Timestamp>;

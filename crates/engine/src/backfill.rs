@@ -1,5 +1,6 @@
 //! Making up for the past: the pass that takes a backfill's next step, and the loop that takes one after the other.
 
+use crate::phase::Phase;
 use punctual_core::store::{Store, StoreResult};
 use std::time::Duration;
 use tokio::time::sleep;
@@ -20,7 +21,10 @@ pub struct BackfillPass {
 
 /// Takes one step.
 pub async fn backfill_once(store: &dyn Store) -> StoreResult<BackfillPass> {
-    let done = store.advance_backfills().await?;
+    let done = {
+        let _phase = Phase::enter("backfill");
+        store.advance_backfills().await?
+    };
     let again_in = done.again_in.map(|wait| Duration::try_from(wait).unwrap_or_default());
     Ok(BackfillPass { jobs: done.jobs.len(), ended: done.ended, again_in })
 }

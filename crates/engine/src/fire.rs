@@ -28,6 +28,8 @@ pub struct FirePass {
     pub replanned: usize,
     /// Schedules that could not be understood (E02).
     pub problems: usize,
+    /// Schedules that paused after failures, or whose pause was over.
+    pub steered: usize,
     /// Delayed jobs whose time had come.
     pub promoted: usize,
     /// Whether something was still due at the end.
@@ -37,7 +39,7 @@ pub struct FirePass {
 impl FirePass {
     /// Whether anything was changed. A pass that changed nothing will change nothing if it is repeated at once.
     pub fn changed_anything(&self) -> bool {
-        let schedules = self.jobs + self.replanned + self.problems + self.promoted;
+        let schedules = self.jobs + self.replanned + self.problems + self.steered + self.promoted;
         schedules > 0 || self.slots_not_run > 0
     }
 
@@ -47,6 +49,7 @@ impl FirePass {
         self.slots_not_run += batch.slots_not_run;
         self.replanned += batch.replanned;
         self.problems += batch.problems;
+        self.steered += batch.steered;
         self.promoted += batch.promoted;
     }
 
@@ -85,6 +88,7 @@ async fn fire_batch(store: &dyn Store, node: Option<NodeId>, limit: usize) -> St
         slots_not_run: fired.slots_not_run,
         replanned: fired.replanned,
         problems: fired.problems,
+        steered: fired.steered,
         promoted,
         more: false,
     })

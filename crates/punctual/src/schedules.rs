@@ -80,6 +80,9 @@ struct Rest {
     missed: Missed,
     overlap: Option<Overlap>,
     max_concurrent_runs: Option<u32>,
+    burst_allowed: bool,
+    pause_after_failures: Option<u32>,
+    calendar: Option<String>,
     jitter: SignedDuration,
     depends_on: Option<Dependency>,
 }
@@ -208,6 +211,24 @@ impl ScheduleBuilder {
         self
     }
 
+    /// Its slots fire at once although the installation's cap on fires is reached.
+    pub fn burst_allowed(mut self) -> Self {
+        self.rest.burst_allowed = true;
+        self
+    }
+
+    /// Pauses by itself after so many failed runs in a row, retries included.
+    pub fn pause_after_failures(mut self, failures: u32) -> Self {
+        self.rest.pause_after_failures = Some(failures);
+        self
+    }
+
+    /// Skips the days and times that a stored calendar closes.
+    pub fn calendar(mut self, name: impl Into<String>) -> Self {
+        self.rest.calendar = Some(name.into());
+        self
+    }
+
     /// What happens to slots that passed while nobody could fire them; the latest runs once unless it is said.
     pub fn missed(mut self, policy: Missed) -> Self {
         self.rest.missed = policy;
@@ -279,6 +300,9 @@ impl ScheduleBuilder {
             missed: rest.missed,
             overlap: rest.overlap.unwrap_or(usual.overlap),
             max_concurrent_runs: rest.max_concurrent_runs,
+            burst_allowed: rest.burst_allowed,
+            pause_after_failures: rest.pause_after_failures,
+            calendar: rest.calendar,
             jitter: rest.jitter,
             depends_on: rest.depends_on,
             ..usual

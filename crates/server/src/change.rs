@@ -103,7 +103,19 @@ impl Ask {
         T: 'static,
         V: Future<Output = StoreResult<T>>,
     {
-        Ok(verb(self.state.store.recorded(self.noted(&action, None, tell))).await?)
+        Ok(self.try_change(action, tell, verb).await?)
+    }
+
+    /// The same for whoever has words of his own for what the store refuses.
+    pub(crate) async fn try_change<T, V>(
+        &self, action: Action, tell: impl Fn(&T) -> Told + Send + Sync + 'static,
+        verb: impl FnOnce(Arc<dyn Store>) -> V,
+    ) -> StoreResult<T>
+    where
+        T: 'static,
+        V: Future<Output = StoreResult<T>>,
+    {
+        verb(self.state.store.recorded(self.noted(&action, None, tell))).await
     }
 
     /// Whether the request carries an idempotency key.

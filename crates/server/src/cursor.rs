@@ -22,6 +22,7 @@ pub(crate) enum List {
     Bulks,
     SerialKeys,
     Presets,
+    Calendars,
     Limits,
     Lines,
 }
@@ -41,6 +42,7 @@ impl List {
             Self::Bulks => 'u',
             Self::SerialKeys => 'h',
             Self::Presets => 'p',
+            Self::Calendars => 'c',
             Self::Limits => 'i',
             Self::Lines => 'o',
         }

@@ -236,6 +236,8 @@ fn tell_change(hub: &Inner, row: &AuditRow) {
         Some("schedule") => "schedules",
         Some("queue") => "queues",
         Some("template") => "templates",
+        Some("calendar") => "calendars",
+        Some("settings") => "settings",
         Some("token") => "tokens",
         _ => "jobs",
     };
@@ -248,11 +250,11 @@ fn tell_change(hub: &Inner, row: &AuditRow) {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct EventsAsked {
-    /// Some of `jobs,schedules,queues,templates,tokens`; all unless said otherwise.
+    /// Some of `jobs,schedules,queues,templates,tokens,calendars,settings`; all unless said otherwise.
     topics: Option<String>,
 }
 
-const TOPICS: [&str; 5] = ["jobs", "schedules", "queues", "templates", "tokens"];
+const TOPICS: [&str; 7] = ["jobs", "schedules", "queues", "templates", "tokens", "calendars", "settings"];
 
 fn topics(asked: Option<&str>) -> Answered<Vec<&'static str>> {
     let Some(asked) = asked else { return Ok(TOPICS.to_vec()) };

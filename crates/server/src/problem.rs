@@ -4,7 +4,7 @@ use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use punctual_core::invalid::Invalid;
-use punctual_core::store::StoreError;
+use punctual_core::store::{StoreError, listed};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -124,6 +124,10 @@ impl From<StoreError> for Problem {
                 Self::new(StatusCode::CONFLICT, "name_taken", format!("a {what} named `{name}` exists already"))
                     .remedy("choose another name, or edit that one")
                     .at("/name")
+            }
+            StoreError::InUse { what, name, by } => {
+                let told = format!("the {what} `{name}` is in use by {}", listed(&by));
+                Self::new(StatusCode::CONFLICT, "in_use", told).remedy("take it from them first")
             }
             StoreError::VersionConflict { .. } => Self::new(StatusCode::PRECONDITION_FAILED, "version_conflict", words)
                 .remedy("read it again, and send its ETag in If-Match"),

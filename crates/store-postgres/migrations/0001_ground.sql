@@ -22,6 +22,8 @@ CREATE TABLE punctual_internal.lanes (
   queue text COLLATE "C" NOT NULL REFERENCES punctual_internal.queues (name),
   job_type text COLLATE "C" NOT NULL,
   tags text[] COLLATE "C" NOT NULL DEFAULT '{}',
+  -- The limits that count its jobs.
+  limits bigint[] NOT NULL DEFAULT '{}',
   UNIQUE (queue, job_type, tags)
 );
 

@@ -22,20 +22,27 @@ CREATE TABLE punctual_internal.limits (
     AND (rate_jobs IS NULL) = (level IS NULL) AND (rate_jobs IS NULL) = (level_at IS NULL))
 ) WITH (fillfactor = 50);
 
--- Which limits count the jobs of which lanes: each branch is a join by a key, however many there are of both.
-CREATE VIEW punctual_internal.lane_limits AS
-  SELECT w.id AS lane_id, l.id AS limit_id FROM punctual_internal.lanes AS w
-  JOIN punctual_internal.limits AS l ON l.scope = 'all'
-  UNION ALL
-  SELECT w.id, l.id FROM punctual_internal.lanes AS w
-  JOIN punctual_internal.limits AS l ON l.scope = 'queue' AND l.name = w.queue
-  UNION ALL
-  SELECT w.id, l.id FROM punctual_internal.lanes AS w
-  JOIN punctual_internal.limits AS l ON l.scope = 'type' AND l.name = w.job_type
-  UNION ALL
-  SELECT w.id, l.id FROM punctual_internal.lanes AS w
-  CROSS JOIN LATERAL unnest(w.tags) AS t (name)
-  JOIN punctual_internal.limits AS l ON l.scope = 'tag' AND l.name = t.name;
+-- Which limits count the jobs of a lane, in the order of their ids. Kept with the lane, because a claim asks for all
+-- lanes at once, and limits change seldom.
+CREATE FUNCTION punctual_internal.limits_of(queue text, job_type text, tags text[])
+RETURNS bigint[] LANGUAGE sql STABLE AS $$
+  SELECT ARRAY(
+    SELECT l.id FROM punctual_internal.limits AS l
+    WHERE l.scope = 'all' OR (l.scope = 'queue' AND l.name = $1) OR (l.scope = 'type' AND l.name = $2)
+      OR (l.scope = 'tag' AND l.name = ANY ($3))
+    ORDER BY l.id)
+$$;
+
+-- Whoever sets a limit takes the lock for himself, and changes the lanes that are there by then.
+CREATE FUNCTION punctual_internal.new_lane() RETURNS trigger LANGUAGE plpgsql SET search_path = '' AS $$
+BEGIN
+  PERFORM pg_catalog.pg_advisory_xact_lock_shared(7815263004);
+  NEW.limits := punctual_internal.limits_of(NEW.queue, NEW.job_type, NEW.tags);
+  RETURN NEW;
+END
+$$;
+CREATE TRIGGER new_lane BEFORE INSERT ON punctual_internal.lanes
+  FOR EACH ROW EXECUTE FUNCTION punctual_internal.new_lane();
 
 -- The level of a bucket now. A clock that was turned back brings nothing.
 CREATE FUNCTION punctual_internal.refilled(level bigint, level_at timestamptz, jobs bigint, per_us bigint, burst bigint,
@@ -68,7 +75,6 @@ BEGIN
                       WHERE r.queue = l.queue AND r.ended_at IS NULL AND r.expires_at > at);
 END
 $$;
-
 
 -- The lane that a job goes to, by those of its tags that are limited: one beside the given one.
 CREATE FUNCTION punctual_internal.tagged_lane(beside bigint, job_tags json)
@@ -109,6 +115,23 @@ $$;
 CREATE TRIGGER queue_by_tags BEFORE INSERT ON punctual_internal.queue
   FOR EACH ROW WHEN (NEW.tags IS NOT NULL) EXECUTE FUNCTION punctual_internal.queue_by_tags();
 
+-- How many more jobs each limit lets start: on all nodes, on one node, and by what is in its bucket.
+CREATE FUNCTION punctual_internal.rooms(at timestamptz, node uuid)
+RETURNS TABLE (id bigint, room bigint) LANGUAGE sql STABLE SET search_path = '' AS $$
+  SELECT l.id, greatest(least(l.concurrency - coalesce(g.everywhere, 0), l.node_concurrency - coalesce(g.here, 0),
+           punctual_internal.refilled(l.level, l.level_at, l.rate_jobs, l.rate_per_us, l.rate_burst, $1)
+             / l.rate_per_us), 0)::bigint
+  FROM punctual_internal.limits AS l
+  LEFT JOIN (
+    SELECT k.id, sum(r.jobs) AS everywhere, sum(r.jobs) FILTER (WHERE r.node_id = $2) AS here
+    FROM (SELECT lane_id, node_id, count(*) AS jobs FROM punctual_internal.running WHERE limited
+          GROUP BY lane_id, node_id) AS r
+    JOIN punctual_internal.lanes AS w ON w.id = r.lane_id
+    CROSS JOIN LATERAL unnest(w.limits) AS k (id)
+    GROUP BY k.id
+  ) AS g ON g.id = l.id
+$$;
+
 -- How many jobs a node may take out of each lane, within all limits and in queue order; and a row without a lane that
 -- says whether its lease holds, whether there are limits at all, and in how many microseconds the next job that a rate
 -- keeps back may start. The tokens are taken out of their buckets here: a job that somebody else takes away in the same
@@ -119,10 +142,10 @@ RETURNS TABLE (lane bigint, quota bigint, lease_holds boolean, limits_exist bool
 LANGUAGE plpgsql SET search_path = '' AS $$
 DECLARE
   -- Those without a job that waits need no room.
-  lanes bigint[] := ARRAY(
+  open bigint[] := ARRAY(
     SELECT o FROM punctual_internal.open_lanes(at, queues, types, node, lease, true) AS o
-    WHERE o IS NULL OR EXISTS (SELECT 1 FROM punctual_internal.queue AS q WHERE q.lane_id = o AND q.ready)
-    ORDER BY o);
+    WHERE o IS NULL OR EXISTS (SELECT 1 FROM punctual_internal.queue AS q WHERE q.lane_id = o AND q.ready));
+  lanes bigint[];      -- those with room
   limit_ids bigint[];
   left_of bigint[];    -- of each limit: how many more jobs may start
   of_lane bigint[];    -- the numbers of the limits of all lanes, one lane after the other
@@ -133,77 +156,80 @@ DECLARE
   n bigint;
   taken bigint := 0;
 BEGIN
-  IF cardinality(lanes) = 1 AND lanes[1] IS NULL THEN
+  IF cardinality(open) = 1 AND open[1] IS NULL THEN
     lease_holds := false;
     limits_exist := true;
     RETURN NEXT;
     RETURN;
   END IF;
+  -- A look without locks: what is full now is passed over, and nobody waits for a limit that lets nothing start. Who
+  -- makes room meanwhile is met at the next look.
+  lanes := ARRAY(
+    SELECT w.id FROM punctual_internal.lanes AS w
+    WHERE w.id = ANY (open) AND NOT w.limits && ARRAY(
+      SELECT r.id FROM punctual_internal.rooms(at, node) AS r WHERE r.room = 0)
+    ORDER BY w.id);
   -- In the order of their ids, so that two who claim never wait for each other in a circle.
   limit_ids := ARRAY(
     SELECT l.id FROM punctual_internal.limits AS l
-    WHERE l.id IN (SELECT p.limit_id FROM punctual_internal.lane_limits AS p WHERE p.lane_id = ANY (lanes))
+    WHERE l.id = ANY (ARRAY(SELECT unnest(w.limits) FROM punctual_internal.lanes AS w WHERE w.id = ANY (lanes)))
     ORDER BY l.id FOR UPDATE);
-  -- Only now: a statement sees what was committed before it began.
+  -- Only now it counts: a statement sees what was committed before it began.
   left_of := ARRAY(
-    SELECT greatest(least(l.concurrency - coalesce(g.everywhere, 0), l.node_concurrency - coalesce(g.here, 0),
-             punctual_internal.refilled(l.level, l.level_at, l.rate_jobs, l.rate_per_us, l.rate_burst, at)
-               / l.rate_per_us), 0)
-    FROM punctual_internal.limits AS l
-    LEFT JOIN (
-      SELECT p.limit_id, count(*) AS everywhere, count(*) FILTER (WHERE r.node_id = node) AS here
-      FROM punctual_internal.running AS r JOIN punctual_internal.lane_limits AS p ON p.lane_id = r.lane_id
-      WHERE r.limited GROUP BY p.limit_id
-    ) AS g ON g.limit_id = l.id
-    WHERE l.id = ANY (limit_ids) ORDER BY l.id);
-  SELECT array_agg(p.ends ORDER BY p.n), array_agg(p.cap ORDER BY p.n) INTO ends, caps FROM (
-    SELECT o.n, sum(count(k.n)) OVER (ORDER BY o.n) AS ends, least(min(left_of[k.n]), wanted) AS cap
-    FROM unnest(lanes) WITH ORDINALITY AS o (id, n)
-    LEFT JOIN (punctual_internal.lane_limits AS p
-               JOIN unnest(limit_ids) WITH ORDINALITY AS k (id, n) ON k.id = p.limit_id) ON p.lane_id = o.id
-    GROUP BY o.n
-  ) AS p;
-  of_lane := ARRAY(
-    SELECT k.n FROM unnest(lanes) WITH ORDINALITY AS o (id, n)
-    JOIN punctual_internal.lane_limits AS p ON p.lane_id = o.id
-    JOIN unnest(limit_ids) WITH ORDINALITY AS k (id, n) ON k.id = p.limit_id
-    ORDER BY o.n, k.n);
+    SELECT r.room FROM punctual_internal.rooms(at, node) AS r WHERE r.id = ANY (limit_ids) ORDER BY r.id);
+  SELECT array_agg(p.number ORDER BY p.n, p.number) FILTER (WHERE p.number IS NOT NULL) INTO of_lane
+  FROM (SELECT o.n, array_position(limit_ids, k.id) AS number
+        FROM unnest(lanes) WITH ORDINALITY AS o (id, n)
+        JOIN punctual_internal.lanes AS w ON w.id = o.id
+        CROSS JOIN LATERAL unnest(w.limits) AS k (id)) AS p;
+  SELECT array_agg(p.ends ORDER BY p.n), array_agg(p.cap ORDER BY p.n) INTO ends, caps
+  FROM (SELECT o.n, sum(cardinality(w.limits)) OVER (ORDER BY o.n) AS ends,
+               least((SELECT min(left_of[array_position(limit_ids, k.id)]) FROM unnest(w.limits) AS k (id)), wanted) AS cap
+        FROM unnest(lanes) WITH ORDINALITY AS o (id, n)
+        JOIN punctual_internal.lanes AS w ON w.id = o.id) AS p;
   quotas := array_fill(0::bigint, ARRAY[cardinality(lanes)]);
 
-  <<heads>>
-  FOR head IN
-    SELECT o.n FROM unnest(lanes, caps) WITH ORDINALITY AS o (id, cap, n)
-    CROSS JOIN LATERAL (
-      SELECT q.priority, q.position, q.created_at, q.job_id FROM punctual_internal.queue AS q
-      WHERE q.lane_id = o.id AND q.ready
-      ORDER BY q.priority DESC, q.position, q.created_at, q.job_id
-      LIMIT o.cap
-    ) AS h
-    ORDER BY h.priority DESC, h.position, h.created_at, h.job_id
-    LIMIT CASE WHEN cardinality(limit_ids) = 0 THEN wanted END
-  LOOP
-    EXIT WHEN taken = wanted;
-    FOR n IN coalesce(ends[head - 1], 0) + 1 .. ends[head] LOOP
-      CONTINUE heads WHEN left_of[of_lane[n]] = 0;
+  IF cardinality(lanes) = 1 THEN
+    -- All jobs of a lane have the same limits: there is nothing to choose.
+    SELECT count(*) INTO taken FROM (
+      SELECT 1 FROM punctual_internal.queue AS q WHERE q.lane_id = lanes[1] AND q.ready LIMIT caps[1]) AS h;
+    quotas[1] := taken;
+  ELSE
+    <<heads>>
+    FOR head IN
+      SELECT o.n FROM unnest(lanes, caps) WITH ORDINALITY AS o (id, cap, n)
+      CROSS JOIN LATERAL (
+        SELECT q.priority, q.position, q.created_at, q.job_id FROM punctual_internal.queue AS q
+        WHERE q.lane_id = o.id AND q.ready
+        ORDER BY q.priority DESC, q.position, q.created_at, q.job_id
+        LIMIT o.cap
+      ) AS h
+      ORDER BY h.priority DESC, h.position, h.created_at, h.job_id
+      LIMIT CASE WHEN cardinality(limit_ids) = 0 THEN wanted END
+    LOOP
+      EXIT WHEN taken = wanted;
+      FOR n IN coalesce(ends[head - 1], 0) + 1 .. ends[head] LOOP
+        CONTINUE heads WHEN left_of[of_lane[n]] = 0;
+      END LOOP;
+      FOR n IN coalesce(ends[head - 1], 0) + 1 .. ends[head] LOOP
+        left_of[of_lane[n]] := left_of[of_lane[n]] - 1;
+      END LOOP;
+      quotas[head] := quotas[head] + 1;
+      taken := taken + 1;
     END LOOP;
-    FOR n IN coalesce(ends[head - 1], 0) + 1 .. ends[head] LOOP
-      left_of[of_lane[n]] := left_of[of_lane[n]] - 1;
-    END LOOP;
-    quotas[head] := quotas[head] + 1;
-    taken := taken + 1;
-  END LOOP;
+  END IF;
 
-  WITH spent AS (
-    SELECT limit_ids[of_lane[p.n]] AS id, sum(quotas[o.n]) AS jobs
-    FROM generate_subscripts(lanes, 1) AS o (n)
-    CROSS JOIN LATERAL generate_series(coalesce(ends[o.n - 1], 0) + 1, ends[o.n]) AS p (n)
-    GROUP BY 1
-  )
   UPDATE punctual_internal.limits AS l SET
     level = punctual_internal.refilled(l.level, l.level_at, l.rate_jobs, l.rate_per_us, l.rate_burst, at)
       - spent.jobs * l.rate_per_us,
     level_at = greatest(l.level_at, at)
-  FROM spent WHERE l.id = spent.id AND l.rate_jobs IS NOT NULL AND spent.jobs > 0;
+  FROM (
+    SELECT k.id, sum(o.jobs) AS jobs FROM unnest(lanes, quotas) AS o (id, jobs)
+    JOIN punctual_internal.lanes AS w ON w.id = o.id
+    CROSS JOIN LATERAL unnest(w.limits) AS k (id)
+    WHERE o.jobs > 0 GROUP BY k.id
+  ) AS spent
+  WHERE l.id = ANY (limit_ids) AND l.id = spent.id AND l.rate_jobs IS NOT NULL;
 
   RETURN QUERY SELECT o.id, o.jobs, NULL::boolean, NULL::boolean, NULL::bigint
     FROM unnest(lanes, quotas) AS o (id, jobs) WHERE o.jobs > 0;
@@ -211,18 +237,21 @@ BEGIN
   quota := NULL;
   lease_holds := true;
   limits_exist := EXISTS (SELECT 1 FROM punctual_internal.limits);
-  more_in_us := CASE WHEN taken < wanted THEN (
-    SELECT min(ceil((l.rate_per_us - r.level % l.rate_per_us)::numeric / l.rate_jobs)
-               + greatest(extract(epoch FROM l.level_at) - extract(epoch FROM at), 0) * 1000000)::bigint
-    FROM punctual_internal.limits AS l
-    CROSS JOIN LATERAL (SELECT punctual_internal.refilled(l.level, l.level_at, l.rate_jobs, l.rate_per_us, l.rate_burst,
-                                                          at)) AS r (level)
-    WHERE l.id = ANY (limit_ids) AND r.level < l.rate_per_us
-      AND EXISTS (
-        SELECT 1 FROM unnest(lanes, quotas) AS o (id, jobs)
-        JOIN punctual_internal.lane_limits AS p ON p.lane_id = o.id AND p.limit_id = l.id
-        WHERE EXISTS (SELECT 1 FROM punctual_internal.queue AS q WHERE q.lane_id = o.id AND q.ready OFFSET o.jobs))
-  ) END;
+  IF taken < wanted THEN
+    more_in_us := (
+      SELECT min(ceil((l.rate_per_us - r.level % l.rate_per_us)::numeric / l.rate_jobs)
+                 + greatest(extract(epoch FROM l.level_at) - extract(epoch FROM at), 0) * 1000000)::bigint
+      FROM punctual_internal.limits AS l
+      CROSS JOIN LATERAL (SELECT punctual_internal.refilled(l.level, l.level_at, l.rate_jobs, l.rate_per_us,
+                                                            l.rate_burst, at)) AS r (level)
+      WHERE l.rate_jobs IS NOT NULL AND r.level < l.rate_per_us
+        AND EXISTS (
+          SELECT 1 FROM punctual_internal.lanes AS w
+          WHERE w.id = ANY (open) AND l.id = ANY (w.limits)
+            AND EXISTS (SELECT 1 FROM punctual_internal.queue AS q WHERE q.lane_id = w.id AND q.ready
+                        OFFSET coalesce(quotas[array_position(lanes, w.id)], 0)))
+    );
+  END IF;
   RETURN NEXT;
 END
 $$;

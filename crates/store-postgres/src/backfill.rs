@@ -5,6 +5,7 @@ use crate::error::Work;
 use crate::jobs::serial_keys;
 use crate::making::Making;
 use crate::params::{params, time};
+use crate::policies::SLOTS_KEPT_SINCE;
 use crate::rows::{Columns, Unreadable};
 use crate::sql;
 use crate::tx::{Tx, in_transaction};
@@ -98,8 +99,7 @@ impl Tx<'_> {
     async fn check_backfill(&self, asked: &NewBackfill) -> Work<(Schedule, BackfillPreview)> {
         asked.validate(self.now).map_err(StoreError::from)?;
         let schedule = self.schedule(asked.schedule_id).await?;
-        let mark = "SELECT before FROM punctual_internal.retention WHERE ledger = 'slots'";
-        let forgotten = self.one(mark, params![], |row| Columns::of(row).time()).await?;
+        let forgotten = self.one(SLOTS_KEPT_SINCE, params![], |row| Columns::of(row).time()).await?;
         asked.check_kept(forgotten.unwrap_or(Timestamp::UNIX_EPOCH)).map_err(StoreError::from)?;
         let count = schedule.backfill_count(asked, self.now).map_err(StoreError::from)?;
         Ok((schedule, BackfillPreview::of(count).map_err(StoreError::from)?))
@@ -110,7 +110,7 @@ impl Tx<'_> {
         let mut from = asked.from;
         loop {
             let step = schedule.backfill_step(asked, from, self.now, STEP_MAX).map_err(StoreError::from)?;
-            preview.count(&step, &self.filled(asked.schedule_id, &step).await?);
+            preview.count(&step, &self.filled(&schedule, &step).await?);
             if step.is_last {
                 return Ok(preview);
             }
@@ -118,11 +118,13 @@ impl Tx<'_> {
         }
     }
 
-    /// Which slots of a step have run or are running.
-    async fn filled(&self, schedule: ScheduleId, step: &Step) -> Work<BTreeSet<Timestamp>> {
+    /// Which slots of a step have run, are running, or are closed by the calendar.
+    async fn filled(&self, schedule: &Schedule, step: &Step) -> Work<BTreeSet<Timestamp>> {
         let (Some(first), Some(last)) = (step.slots.first(), step.slots.last()) else { return Ok(BTreeSet::new()) };
-        let params = params![schedule.0, time(*first), time(*last)];
-        Ok(self.all(sql::filled_slots, params, |row| Columns::of(row).time()).await?.into_iter().collect())
+        let params = params![schedule.id.0, time(*first), time(*last)];
+        let filled = self.all(sql::filled_slots, params, |row| Columns::of(row).time()).await?;
+        let calendar = self.calendars_of(std::slice::from_ref(schedule)).await?.into_values().next();
+        Ok(filled.into_iter().chain(step.closed(calendar.as_deref())).collect())
     }
 
     async fn create_backfill(&mut self, asked: &NewBackfill) -> Work<Backfill> {
@@ -184,7 +186,7 @@ impl Tx<'_> {
                 return Ok(at_once);
             }
         };
-        let filled = self.filled(schedule.id, &step).await?;
+        let filled = self.filled(&schedule, &step).await?;
         let (run, passed, stopped_at) = backfill.choose(&step, &filled, allowed);
         let jobs = self.make_backfill_jobs(&backfill, &schedule, &run).await?;
         let is_over = step.is_last && stopped_at.is_none();

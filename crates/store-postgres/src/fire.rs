@@ -5,18 +5,22 @@ use crate::error::Work;
 use crate::firing::{Decided, SlotSpec, Written};
 use crate::making::{Making, make_lanes_params};
 use crate::params::{params, time};
+use crate::policies::{CAP, cap_of};
 use crate::rows::{self, Columns, Unreadable, value};
 use crate::session::{Session, Step};
 use crate::sql;
 use crate::tx::{Patience, Tx};
 use jiff::{SignedDuration, Timestamp};
+use punctual_core::cap::{CappedPass, FireCap};
 use punctual_core::closing::storable_text;
 use punctual_core::firing::{Facts, Firing, Next};
 use punctual_core::id::{JobId, NodeId, ScheduleId};
-use punctual_core::schedule::{Overlap, Schedule};
+use punctual_core::replan::Judged;
+use punctual_core::schedule::{Overlap, Schedule, ScheduleResults};
 use punctual_core::slot::SlotRow;
 use punctual_core::store::{Fired, Reconciled, StoreError, StoreResult};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 use tokio_postgres::Row;
 use uuid::Uuid;
 
@@ -48,7 +52,7 @@ async fn try_fire(shared: &Shared, node: Option<NodeId>, limit: usize) -> Work<F
     let limit = crate::params::limit(limit);
     let mut tx = begin_impatiently(shared).await?;
     let fired = match tx.take_due(shared, limit).await {
-        Ok(due) => tx.fire_rows(due, node).await,
+        Ok((due, cap)) => tx.fire_capped(due, cap, node).await,
         Err(failure) => Err(failure),
     };
     tx.end(fired).await
@@ -61,18 +65,40 @@ pub(crate) async fn begin_impatiently(shared: &Shared) -> Work<Tx<'_>> {
 }
 
 impl Tx<'_> {
-    /// Locks what is due, and what has no plan.
-    async fn take_due(&self, shared: &Shared, limit: i64) -> Work<Vec<ScheduleRow>> {
+    /// Locks the cap on fires, what is due, what has no plan, and what has been paused for long enough.
+    async fn take_due(&self, shared: &Shared, limit: i64) -> Work<(Vec<ScheduleRow>, Option<FireCap>)> {
         // In one round trip: each sends when it is first polled.
-        let (due, unplanned) = tokio::join!(
+        let (cap, due, unplanned, resumable) = tokio::join!(
+            self.one(CAP, params![], value::<String>),
             self.read(sql::due_schedules, params![shared.turned(), limit], schedule_row),
             self.read(sql::unplanned_schedules, params![limit], schedule_row),
+            self.read(sql::resumable_schedules, params![shared.turned(), limit], schedule_row),
         );
-        let found = due?.into_iter().chain(unplanned?).collect::<Result<_, _>>();
-        Ok(found.map_err(rows::unreadable)?)
+        let cap = cap?.map(|text| cap_of(&text)).transpose()?;
+        let mut due = due?;
+        if cap.is_some() {
+            // They do not stand behind those that have to wait.
+            due.extend(self.read(sql::burst_schedules, params![shared.turned(), limit], schedule_row).await?);
+        }
+        let found = due.into_iter().chain(unplanned?).chain(resumable?).collect::<Result<Vec<_>, _>>();
+        let mut found = found.map_err(rows::unreadable)?;
+        if cap.is_some() {
+            let mut known = HashSet::new();
+            found.retain(|(id, _)| known.insert(*id));
+        }
+        Ok((found, cap))
     }
 
-    async fn fire_rows(&self, due: Vec<ScheduleRow>, node: Option<NodeId>) -> Work<Fired> {
+    async fn fire_capped(&self, due: Vec<ScheduleRow>, cap: Option<FireCap>, node: Option<NodeId>) -> Work<Fired> {
+        let mut capped = CappedPass::new(cap.clone());
+        let fired = self.fire_rows(due, &mut capped, node).await?;
+        if let Some(after) = capped.ended().filter(|after| cap.as_ref() != Some(after)) {
+            self.write_cap(&after).await?;
+        }
+        Ok(fired)
+    }
+
+    async fn fire_rows(&self, due: Vec<ScheduleRow>, capped: &mut CappedPass, node: Option<NodeId>) -> Work<Fired> {
         let mut fired = Fired { schedules: due.len(), ..Fired::default() };
         let (mut plain, mut one_by_one) = (Vec::new(), Vec::new());
         let mut schedules = Vec::with_capacity(due.len());
@@ -82,23 +108,32 @@ impl Tx<'_> {
                 Err(problem) => self.set_problem(id, &problem.to_string(), &mut fired).await?,
             }
         }
-        let facts = self.facts(&schedules).await?;
+        let mut facts = self.facts(&schedules).await?;
+        let before = capped.clone();
         for schedule in schedules {
-            let facts = facts.get(&schedule.id).cloned().unwrap_or_default();
-            let firing = schedule.fire(self.now, &facts);
-            if let Next::Problem(problem) = &firing.next {
-                self.set_problem(schedule.id, problem, &mut fired).await?;
-            } else if firing.slots.iter().any(|slot| slot.job.is_some_and(|job| job.replaces_live)) {
-                one_by_one.push(schedule.id);
-            } else {
-                plain.push(Decided::new(self, schedule, firing));
+            let mut facts = facts.remove(&schedule.id).unwrap_or_default();
+            if !capped.admits(&schedule, self.now, &mut facts) {
+                continue;
+            }
+            match schedule.judge(self.now, &facts) {
+                Judged::Fires(Firing { next: Next::Problem(problem), .. }) => {
+                    self.set_problem(schedule.id, &problem, &mut fired).await?;
+                }
+                Judged::Fires(firing) if !replaces_live(&firing) => {
+                    let decided = Decided::new(self, schedule, firing);
+                    capped.fired(&decided.schedule, self.now, decided.jobs.len(), &decided.firing.next);
+                    plain.push(decided);
+                }
+                _ => one_by_one.push(schedule.id),
             }
         }
         if !self.fire_batch(&plain, node, &mut fired).await? {
+            // Nothing of it was written, so that nothing of it counts.
+            *capped = before;
             one_by_one.extend(plain.iter().map(|decided| decided.schedule.id));
         }
         for id in one_by_one {
-            self.fire_alone(id, node, &mut fired).await?;
+            self.fire_alone(id, capped, node, &mut fired).await?;
         }
         Ok(fired)
     }
@@ -132,9 +167,11 @@ impl Tx<'_> {
     }
 
     /// Fires one schedule by itself. What is wrong with it becomes its problem and nobody else's (E02).
-    async fn fire_alone(&self, id: ScheduleId, node: Option<NodeId>, fired: &mut Fired) -> Work<()> {
+    async fn fire_alone(
+        &self, id: ScheduleId, capped: &mut CappedPass, node: Option<NodeId>, fired: &mut Fired,
+    ) -> Work<()> {
         self.word("SAVEPOINT alone").await?;
-        let problem = match self.decide_and_write(id, node).await {
+        let problem = match self.decide_and_write(id, capped, node).await {
             Ok(Written { problem: Some(problem), .. }) => problem,
             Ok(written) => {
                 count(fired, written);
@@ -148,11 +185,31 @@ impl Tx<'_> {
     }
 
     /// Reads a locked schedule afresh, decides it, and writes what was decided.
-    async fn decide_and_write(&self, id: ScheduleId, node: Option<NodeId>) -> Work<Written> {
-        let Some(schedule) = self.locked_schedule(id).await? else { return Ok(Written::default()) };
-        let facts = self.facts(std::slice::from_ref(&schedule)).await?.remove(&id).unwrap_or_default();
-        let firing = schedule.fire(self.now, &facts);
-        self.write_firing(&schedule, &firing, node, schedule.version).await
+    async fn decide_and_write(&self, id: ScheduleId, capped: &mut CappedPass, node: Option<NodeId>) -> Work<Written> {
+        let Some(mut schedule) = self.locked_schedule(id).await? else { return Ok(Written::default()) };
+        let mut facts = self.facts(std::slice::from_ref(&schedule)).await?.remove(&id).unwrap_or_default();
+        if !capped.admits(&schedule, self.now, &mut facts) {
+            return Ok(Written { waits: true, ..Written::default() });
+        }
+        let firing = match schedule.judge(self.now, &facts) {
+            Judged::Fires(firing) => {
+                let written = self.write_firing(&schedule, &firing, node, schedule.version).await?;
+                capped.fired(&schedule, self.now, written.jobs.len(), &firing.next);
+                return Ok(written);
+            }
+            Judged::Stops(firing, pause) => {
+                self.pause(id, &pause).await?;
+                schedule.state.enabled = false;
+                firing
+            }
+            Judged::GoesOn(firing) => {
+                self.unpause(&schedule).await?;
+                schedule.state.enabled = true;
+                firing
+            }
+        };
+        let written = self.write_firing(&schedule, &firing, node, schedule.version).await?;
+        Ok(Written { steered: true, ..written })
     }
 
     /// What the rule must know of each schedule; only what its policies look at is asked for.
@@ -172,7 +229,37 @@ impl Tx<'_> {
         for (id, on) in dependent {
             facts.entry(id).or_default().dependency_succeeded_at = succeeded.get(&on).copied();
         }
+        for (id, failures) in self.failures_in_row(schedules).await? {
+            facts.entry(id).or_default().failures_in_row = failures;
+        }
+        let calendars = self.calendars_of(schedules).await?;
+        for schedule in schedules {
+            let named = schedule.definition.calendar.as_ref().and_then(|name| calendars.get(name));
+            if let Some(calendar) = named {
+                facts.entry(schedule.id).or_default().calendar = Some(Arc::clone(calendar));
+            }
+        }
         Ok(facts)
+    }
+
+    /// How often those failed in a row that pause after failures.
+    async fn failures_in_row(&self, schedules: &[Schedule]) -> Work<Vec<(ScheduleId, u32)>> {
+        let stops = |it: &&Schedule| it.definition.pause_after_failures.is_some();
+        let those: HashMap<ScheduleId, &Schedule> = schedules.iter().filter(stops).map(|it| (it.id, it)).collect();
+        if those.is_empty() {
+            return Ok(Vec::new());
+        }
+        let find = "SELECT schedule_id, last_success_at, consecutive_failures FROM punctual_internal.schedule_results
+                    WHERE schedule_id = ANY ($1)";
+        let ids: Vec<Uuid> = those.keys().map(|id| id.0).collect();
+        let found = self.all(find, params![ids], |row| {
+            let mut c = Columns::of(row);
+            let (id, last_success_at) = (c.id::<ScheduleId>()?, c.optional_time()?);
+            let consecutive_failures = u32::try_from(c.next::<i64>()?).unwrap_or(u32::MAX);
+            Ok((id, ScheduleResults { last_success_at, consecutive_failures, ..ScheduleResults::default() }))
+        });
+        let counted = found.await?.into_iter();
+        Ok(counted.filter_map(|(id, results)| Some((id, those.get(&id)?.failures_in_row(&results)))).collect())
     }
 
     async fn last_successes(&self, ids: Vec<Uuid>) -> Work<HashMap<ScheduleId, Timestamp>> {
@@ -230,6 +317,21 @@ impl Tx<'_> {
         Ok(done)
     }
 
+    async fn next_due(&self, shared: &Shared) -> Work<Option<SignedDuration>> {
+        let found = self.one(sql::next_due, params![shared.turned()], |row| {
+            let mut c = Columns::of(row);
+            Ok((c.next::<Option<i64>>()?, c.next::<Option<String>>()?, c.time()?))
+        });
+        let Some((micros, cap, now)) = found.await? else { return Ok(None) };
+        let wait = |micros: i64| SignedDuration::from_micros(micros.max(0));
+        let due = micros.map(wait);
+        let (Some(cap), Some(SignedDuration::ZERO)) = (cap, due) else { return Ok(due) };
+        // Something is due; it may be what has to wait for the cap.
+        let free = cap_of(&cap)?.free_in(now);
+        let others: Option<Option<i64>> = self.one(sql::next_due_capped, params![shared.turned()], value).await?;
+        Ok(Some(others.flatten().map(wait).map_or(free, |other| other.min(free))))
+    }
+
     /// Plans a schedule anew, unless somebody else has just done so.
     async fn replan(&self, id: ScheduleId) -> Work<bool> {
         let Some(schedule) = self.locked_schedule(id).await? else { return Ok(false) };
@@ -242,7 +344,9 @@ impl Tx<'_> {
 }
 
 fn count(fired: &mut Fired, written: Written) {
-    fired.replanned += usize::from(written.jobs.is_empty() && written.slots_not_run == 0);
+    fired.steered += usize::from(written.steered);
+    let decided = !written.jobs.is_empty() || written.slots_not_run > 0 || written.steered || written.waits;
+    fired.replanned += usize::from(!decided);
     fired.slots_not_run += written.slots_not_run;
     fired.jobs.extend(written.jobs);
 }
@@ -254,9 +358,13 @@ pub(crate) fn schedule_row(row: &Row) -> Result<ScheduleRow, Unreadable> {
 /// How long until anything is due.
 pub(crate) async fn read_next_due(shared: &Shared) -> Work<Option<SignedDuration>> {
     let mut tx = begin_impatiently(shared).await?;
-    let found = tx.one(sql::next_due, params![shared.turned()], value).await;
-    let wait: Option<Option<i64>> = tx.end(found).await?;
-    Ok(wait.flatten().map(|micros| SignedDuration::from_micros(micros.max(0))))
+    let found = tx.next_due(shared).await;
+    tx.end(found).await
+}
+
+/// Whether a run that is alive is cancelled for one of its slots.
+fn replaces_live(firing: &Firing) -> bool {
+    firing.slots.iter().any(|slot| slot.job.is_some_and(|job| job.replaces_live))
 }
 
 /// A page of the ledger.
@@ -280,6 +388,7 @@ pub(crate) async fn read_slots(
             node: c.optional_id()?,
             late_ms: c.next()?,
             schedule_version: c.next()?,
+            note: c.next()?,
         })
     })?)
 }

@@ -25,6 +25,10 @@ pub(crate) struct Written {
     pub(crate) jobs: Vec<JobId>,
     pub(crate) slots_not_run: u64,
     pub(crate) problem: Option<String>,
+    /// Whether the schedule stopped or went on by itself.
+    pub(crate) steered: bool,
+    /// Whether the cap on fires makes it wait.
+    pub(crate) waits: bool,
 }
 
 /// A schedule that was decided, with the jobs that are to be made for it.
@@ -94,7 +98,7 @@ impl Decided {
         Written {
             jobs: self.jobs.iter().map(|job| job.id).collect(),
             slots_not_run: not_run.map(|slot| slot.count).sum(),
-            problem: None,
+            ..Written::default()
         }
     }
 
@@ -272,6 +276,7 @@ impl Tx<'_> {
             slots.iter().map(|it| it.job.map(|id| id.0)).collect::<Vec<_>>(),
             slots.iter().map(|it| it.slot.late_ms).collect::<Vec<_>>(),
             slots.iter().map(|it| it.schedule.version).collect::<Vec<_>>(),
+            trimmed(slots.iter().map(|it| it.slot.note.clone())),
         ]
     }
 }

@@ -27,6 +27,7 @@ mod moves;
 mod offers;
 mod outbox;
 mod params;
+mod policies;
 mod pool;
 mod prune;
 mod queue;

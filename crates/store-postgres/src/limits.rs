@@ -12,14 +12,14 @@ use punctual_core::limits::{Bucket, Limit, LimitRow, LimitSubject, Limits, Rate}
 use punctual_core::store::{StoreError, StoreResult};
 use tokio_postgres::Row;
 
-/// The lock that everything shares that puts a job with tags into a queue (`queue_by_tags`).
+/// The lock that everything shares that makes a lane (`new_lane`) or puts a job with tags into a queue
+/// (`queue_by_tags`).
 const TAGS: i64 = 7_815_263_004;
 
 const COLUMNS: &str = "SELECT l.scope, l.name, l.concurrency, l.node_concurrency, l.rate_jobs, l.rate_per_us,
     l.rate_burst, l.level, l.level_at, l.created_at, l.updated_at, coalesce($1, now()), (
-      SELECT count(*) FROM punctual_internal.running AS g
-      JOIN punctual_internal.lane_limits AS p ON p.lane_id = g.lane_id
-      WHERE g.limited AND p.limit_id = l.id)
+      SELECT count(*) FROM punctual_internal.running AS g JOIN punctual_internal.lanes AS w ON w.id = g.lane_id
+      WHERE g.limited AND l.id = ANY (w.limits))
     FROM punctual_internal.limits AS l";
 
 #[async_trait]
@@ -113,7 +113,9 @@ impl Tx<'_> {
             self.at(),
         ];
         self.execute(set, params).await?;
-        self.sort_by_tags(&limit.subject, old.is_none()).await?;
+        if old.is_none() {
+            self.sort_into_lanes(&limit.subject).await?;
+        }
         let stored = self.one(&find, params![Some(self.at()), scope, name], stored).await?;
         let none = || StoreError::Internal("a limit was not stored".to_owned());
         Ok(stored.ok_or_else(none)?.0)
@@ -125,29 +127,40 @@ impl Tx<'_> {
         if self.execute(remove, params![subject.scope(), subject.name()]).await? == 0 {
             return Err(StoreError::NotFound { what: "limit", key: subject.to_string() }.into());
         }
-        self.sort_by_tags(subject, true).await
+        self.sort_into_lanes(subject).await
     }
 
-    /// Counts what runs already, and puts jobs with a tag into other lanes after it was limited or is not any more.
-    async fn sort_by_tags(&self, subject: &LimitSubject, tags_changed: bool) -> Work<()> {
-        if let (LimitSubject::Tag(tag), true) = (subject, tags_changed) {
-            // Until this is done nothing with tags comes into a queue.
-            self.rows("SELECT pg_advisory_xact_lock($1)", params![TAGS]).await?;
-            let waiting = "UPDATE punctual_internal.queue
-                           SET lane_id = punctual_internal.tagged_lane(lane_id, tags)
-                           WHERE tags IS NOT NULL AND $1 IN (SELECT json_array_elements_text(tags))";
-            self.execute(waiting, params![tag.as_str()]).await?;
-            let running = "UPDATE punctual_internal.running AS g
-                           SET lane_id = punctual_internal.tagged_lane(g.lane_id, j.tags)
-                           FROM punctual_internal.jobs AS j
-                           WHERE j.id = g.job_id AND j.tags IS NOT NULL
-                             AND $1 IN (SELECT json_array_elements_text(j.tags))";
-            self.execute(running, params![tag.as_str()]).await?;
+    /// Tells the lanes which limits they have, puts jobs with a tag into other lanes after it was limited or is not any
+    /// more, and counts what runs already.
+    async fn sort_into_lanes(&self, subject: &LimitSubject) -> Work<()> {
+        // Until this is done no lane is made, and nothing with tags comes into a queue.
+        self.rows("SELECT pg_advisory_xact_lock($1)", params![TAGS]).await?;
+        let lanes = "UPDATE punctual_internal.lanes AS w SET limits = now.limits
+                     FROM (SELECT id, punctual_internal.limits_of(queue, job_type, tags) AS limits
+                           FROM punctual_internal.lanes) AS now
+                     WHERE now.id = w.id AND now.limits <> w.limits";
+        self.execute(lanes, Params::default()).await?;
+        if let LimitSubject::Tag(tag) = subject {
+            self.sort_by_tag(tag).await?;
         }
         let count = "UPDATE punctual_internal.running
                      SET limited = NOT limited
                      WHERE limited <> EXISTS (SELECT 1 FROM punctual_internal.limits)";
         self.execute(count, Params::default()).await?;
+        Ok(())
+    }
+
+    async fn sort_by_tag(&self, tag: &str) -> Work<()> {
+        let waiting = "UPDATE punctual_internal.queue
+                       SET lane_id = punctual_internal.tagged_lane(lane_id, tags)
+                       WHERE tags IS NOT NULL AND $1 IN (SELECT json_array_elements_text(tags))";
+        self.execute(waiting, params![tag]).await?;
+        let running = "UPDATE punctual_internal.running AS g
+                       SET lane_id = punctual_internal.tagged_lane(g.lane_id, j.tags)
+                       FROM punctual_internal.jobs AS j
+                       WHERE j.id = g.job_id AND j.tags IS NOT NULL
+                         AND $1 IN (SELECT json_array_elements_text(j.tags))";
+        self.execute(running, params![tag]).await?;
         Ok(())
     }
 }

@@ -12,7 +12,8 @@ use punctual_core::name::Name;
 use punctual_core::order::Place;
 use punctual_core::retry::RetryPolicy;
 use punctual_core::schedule::{
-    Dependency, FiredFrom, Overlap, Pause, Schedule, ScheduleDefinition, ScheduleResults, ScheduleState, Source,
+    Dependency, FiredFrom, Forgiven, Overlap, Pause, Schedule, ScheduleDefinition, ScheduleResults, ScheduleState,
+    Source,
 };
 use punctual_core::store::StoreError;
 use punctual_core::target::Target;
@@ -191,12 +192,14 @@ fn definition(c: &mut Columns<'_>) -> Result<ScheduleDefinition, Unreadable> {
         timeout: Timeout::from_micros(c.next()?),
         missed: c.document_or_usual("missed")?,
         overlap: c.word_or(Overlap::Allow)?,
-        max_concurrent_runs: max_concurrent_runs(c)?,
+        max_concurrent_runs: small_count(c, "max_concurrent_runs")?,
         jitter: SignedDuration::from_micros(c.or(0)?),
         depends_on: dependency(c)?,
         grant_id: c.optional_id()?,
         owner: c.next()?,
         source: c.word_or(Source::Api)?,
+        burst_allowed: c.or(false)?,
+        pause_after_failures: small_count(c, "pause_after_failures")?,
     })
 }
 
@@ -214,9 +217,9 @@ fn timing(c: &mut Columns<'_>) -> Result<TimingSpec, Unreadable> {
     }
 }
 
-fn max_concurrent_runs(c: &mut Columns<'_>) -> Result<Option<u32>, Unreadable> {
-    let runs: Option<i64> = c.next()?;
-    runs.map(|runs| u32::try_from(runs).map_err(|_| Invalid::new("max_concurrent_runs", "is out of range"))).transpose()
+fn small_count(c: &mut Columns<'_>, field: &str) -> Result<Option<u32>, Unreadable> {
+    let count: Option<i64> = c.next()?;
+    count.map(|count| u32::try_from(count).map_err(|_| Invalid::new(field, "is out of range"))).transpose()
 }
 
 fn dependency(c: &mut Columns<'_>) -> Result<Option<Dependency>, Unreadable> {
@@ -240,13 +243,20 @@ fn state(c: &mut Columns<'_>) -> Result<ScheduleState, Unreadable> {
         no_executor_since: c.optional_time()?,
         pause: pause(c)?,
         fired_from: c.word_or(FiredFrom::Store)?,
+        forgiven: forgiven(c)?,
     })
 }
 
 fn pause(c: &mut Columns<'_>) -> Result<Option<Pause>, Unreadable> {
     let at = c.optional_time()?;
-    let (by, note) = (c.next()?, c.next()?);
-    Ok(at.map(|at| Pause { at, by, note }))
+    let (by, note, until) = (c.next()?, c.next()?, c.optional_time()?);
+    Ok(at.map(|at| Pause { at, by, note, until }))
+}
+
+fn forgiven(c: &mut Columns<'_>) -> Result<Option<Forgiven>, Unreadable> {
+    let at = c.optional_time()?;
+    let failures = small_count(c, "forgiven_failures")?;
+    Ok(at.zip(failures).map(|(at, failures)| Forgiven { at, failures }))
 }
 
 fn results(c: &mut Columns<'_>) -> Result<ScheduleResults, Unreadable> {

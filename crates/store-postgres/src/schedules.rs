@@ -15,7 +15,7 @@ use punctual_core::job::{NewJob, Origin};
 use punctual_core::json::Json;
 use punctual_core::replan::{anchor, refuse_without_slots, same_times};
 use punctual_core::run::{ErrorCode, Trigger};
-use punctual_core::schedule::{Schedule, ScheduleDefinition, ScheduleResults, ScheduleState};
+use punctual_core::schedule::{Pause, Schedule, ScheduleDefinition, ScheduleResults, ScheduleState};
 use punctual_core::store::{ScheduleKey, StoreError};
 use punctual_core::timing::TimingSpec;
 use std::collections::BTreeSet;
@@ -48,7 +48,7 @@ impl Tx<'_> {
     async fn check_definition(&self, definition: &ScheduleDefinition) -> Work<()> {
         definition.validate()?;
         if let Some(calendar) = &definition.calendar {
-            return Err(StoreError::NotFound { what: "calendar", key: calendar.clone() }.into());
+            self.check_calendar(calendar).await?;
         }
         if let Some(dependency) = definition.depends_on {
             self.schedule(dependency.schedule_id).await?;
@@ -156,6 +156,8 @@ impl Tx<'_> {
             time(schedule.anchor_at),
             time(schedule.created_at),
             time(schedule.updated_at),
+            d.burst_allowed,
+            d.pause_after_failures.map(i64::from),
         ];
         match self.execute(sql::insert_schedule, params).await {
             Ok(_) => Ok(()),
@@ -170,10 +172,8 @@ impl Tx<'_> {
         &mut self, id: ScheduleId, by: Option<&str>, note: Option<&str>,
     ) -> Work<Schedule> {
         self.locked_schedule(id).await?.ok_or_else(|| not_found(id))?;
-        let pause = "UPDATE punctual_internal.schedule_state
-                     SET enabled = false, next_run_at = NULL, paused_at = $2, paused_by = $3, pause_note = $4
-                     WHERE schedule_id = $1 AND enabled";
-        self.execute(pause, params![id.0, self.at(), by, note]).await?;
+        let (by, note) = (by.map(str::to_owned), note.map(str::to_owned));
+        self.pause(id, &Pause { at: self.now, by, note, until: None }).await?;
         self.schedule(id).await
     }
 
@@ -183,9 +183,7 @@ impl Tx<'_> {
             return Ok(paused);
         }
         let firing = paused.resumed(self.now);
-        let resume = "UPDATE punctual_internal.schedule_state
-                      SET enabled = true, paused_at = NULL, paused_by = NULL, pause_note = NULL WHERE schedule_id = $1";
-        self.execute(resume, params![id.0]).await?;
+        self.unpause(&paused).await?;
         paused.state.enabled = true;
         self.write_firing(&paused, &firing, None, paused.version).await?;
         self.schedule(id).await
@@ -222,8 +220,8 @@ impl Tx<'_> {
         let delete = "UPDATE punctual_internal.schedules SET deleted_at = $2 WHERE id = $1";
         self.execute(delete, params![id.0, self.at()]).await?;
         let stop =
-            "UPDATE punctual_internal.schedule_state SET enabled = false, next_slot_at = NULL, next_run_at = NULL
-                    WHERE schedule_id = $1";
+            "UPDATE punctual_internal.schedule_state
+                    SET enabled = false, next_slot_at = NULL, next_run_at = NULL, paused_until = NULL WHERE schedule_id = $1";
         self.execute(stop, params![id.0]).await?;
         let keys: BTreeSet<String> = [id.to_string()].into();
         self.lock_serial_keys(&keys).await?;

@@ -13,7 +13,7 @@ use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
 use punctual_core::firing::{Firing, Next};
 use punctual_core::id::{NodeId, NoticeId, ScheduleId};
-use punctual_core::schedule::{FiredFrom, Schedule};
+use punctual_core::schedule::{FiredFrom, Pause, Schedule};
 use punctual_core::store::{Changes, Lease, StoreError, StoreResult};
 use punctual_core::upkeep::{Declaration, Declarations, Declared, FiredFromMemory, Notice, Plans, Upkeep};
 
@@ -141,14 +141,14 @@ impl Tx<'_> {
         let facts = self.facts(schedules).await?;
         for schedule in schedules {
             let facts = facts.get(&schedule.id).cloned().unwrap_or_default();
-            let firing = schedule.fire(self.now, &facts);
+            let (firing, pause) = schedule.judge_remembered(self.now, &facts, plans);
             self.word("SAVEPOINT remembered").await?;
-            match self.write_remembered(schedule, &firing, node, plans).await {
+            match self.write_remembered(schedule, &firing, pause.as_ref(), node, plans).await {
                 Ok(written) => {
                     done.fired.slots_not_run += written.slots_not_run;
                     done.fired.jobs.extend(written.jobs);
                     done.fired.problems += usize::from(matches!(firing.next, Next::Problem(_)));
-                    done.schedules.push(schedule.moved_on(&firing, self.now));
+                    done.schedules.push(schedule.moved_on(&firing, self.now).paused_if(pause.as_ref()));
                 }
                 // What is wrong with one alone must not hold up the others.
                 Err(failure) if plans == Plans::LeaveAlone && failure.is_of_the_data() => {
@@ -164,13 +164,16 @@ impl Tx<'_> {
     }
 
     async fn write_remembered(
-        &self, schedule: &Schedule, firing: &Firing, node: Option<NodeId>, plans: Plans,
+        &self, schedule: &Schedule, firing: &Firing, pause: Option<&Pause>, node: Option<NodeId>, plans: Plans,
     ) -> Work<Written> {
         let insert = match plans {
             Plans::Move => sql::insert_slots,
             Plans::LeaveAlone => sql::insert_slots_alone,
         };
         let written = self.write_slots(schedule, firing, node, insert).await?;
+        if let Some(pause) = pause {
+            self.pause(schedule.id, pause).await?;
+        }
         if plans == Plans::Move {
             let moved = schedule.moved_on(firing, self.now).state;
             let last = written.jobs.last();

@@ -6,5 +6,6 @@ SELECT id, version, ?2, json_object(
   'calendar', calendar, 'target', json(target), 'input', json(input), 'template_id', hex(template_id), 'queue', queue,
   'priority', priority, 'serial', serial, 'retry', json(retry), 'timeout_us', timeout_us, 'missed', json(missed),
   'overlap', overlap, 'max_concurrent_runs', max_concurrent_runs, 'jitter_us', jitter_us, 'depends_on', hex(depends_on),
-  'depends_within_us', depends_within_us, 'grant_id', hex(grant_id), 'owner', owner, 'source', source)
+  'depends_within_us', depends_within_us, 'grant_id', hex(grant_id), 'owner', owner, 'source', source,
+  'burst_allowed', burst_allowed, 'pause_after_failures', pause_after_failures)
 FROM punctual_schedules WHERE id = ?1

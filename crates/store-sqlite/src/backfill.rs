@@ -1,9 +1,10 @@
 //! Backfills: what they would do, their beginning, their steps and their end.
 
 use crate::SqliteStore;
+use crate::policies::{calendar_of, slots_kept_since};
 use crate::rows::{self, Columns, Unreadable};
 use crate::sql;
-use crate::tx::{Tx, value};
+use crate::tx::Tx;
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
 use punctual_core::backfill::{Advanced, Backfill, BackfillPreview, Backfills, NewBackfill, STEP_MAX, Step};
@@ -109,9 +110,7 @@ fn schedule_of(connection: &Connection, id: ScheduleId) -> StoreResult<Schedule>
 fn check(connection: &Connection, asked: &NewBackfill, now: Timestamp) -> StoreResult<(Schedule, BackfillPreview)> {
     asked.validate(now)?;
     let schedule = schedule_of(connection, asked.schedule_id)?;
-    let mark = "SELECT before FROM punctual_retention WHERE ledger = 'slots'";
-    let forgotten: Option<i64> = rows::collect(connection, mark, [], value)?.pop();
-    asked.check_kept(Timestamp::from_microsecond(forgotten.unwrap_or(0)).unwrap_or(Timestamp::MIN))?;
+    asked.check_kept(slots_kept_since(connection)?)?;
     let preview = BackfillPreview::of(schedule.backfill_count(asked, now)?)?;
     Ok((schedule, preview))
 }
@@ -121,7 +120,7 @@ fn preview(connection: &Connection, asked: &NewBackfill, now: Timestamp) -> Stor
     let mut from = asked.from;
     loop {
         let step = schedule.backfill_step(asked, from, now, STEP_MAX)?;
-        preview.count(&step, &filled(connection, asked.schedule_id, &step)?);
+        preview.count(&step, &filled(connection, &schedule, &step)?);
         if step.is_last {
             return Ok(preview);
         }
@@ -129,11 +128,13 @@ fn preview(connection: &Connection, asked: &NewBackfill, now: Timestamp) -> Stor
     }
 }
 
-/// Which slots of a step have run or are running.
-fn filled(connection: &Connection, schedule: ScheduleId, step: &Step) -> StoreResult<BTreeSet<Timestamp>> {
+/// Which slots of a step have run, are running, or are closed by the calendar.
+fn filled(connection: &Connection, schedule: &Schedule, step: &Step) -> StoreResult<BTreeSet<Timestamp>> {
     let (Some(first), Some(last)) = (step.slots.first(), step.slots.last()) else { return Ok(BTreeSet::new()) };
-    let params = params![schedule.as_bytes(), first.as_microsecond(), last.as_microsecond()];
-    Ok(rows::collect(connection, sql::filled_slots, params, |row| Columns::of(row).time())?.into_iter().collect())
+    let params = params![schedule.id.as_bytes(), first.as_microsecond(), last.as_microsecond()];
+    let filled = rows::collect(connection, sql::filled_slots, params, |row| Columns::of(row).time())?;
+    let calendar = calendar_of(connection, schedule)?;
+    Ok(filled.into_iter().chain(step.closed(calendar.as_deref())).collect())
 }
 
 impl Tx<'_> {
@@ -194,7 +195,7 @@ impl Tx<'_> {
                 return Ok(at_once);
             }
         };
-        let filled = filled(self.connection(), schedule.id, &step)?;
+        let filled = filled(self.connection(), &schedule, &step)?;
         let (run, passed, stopped_at) = backfill.choose(&step, &filled, allowed);
         let jobs = self.make_backfill_jobs(&backfill, &schedule, &run)?;
         let is_over = step.is_last && stopped_at.is_none();

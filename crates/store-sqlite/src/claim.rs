@@ -73,7 +73,7 @@ impl Tx<'_> {
     pub(crate) fn claim_jobs(&mut self, request: &ClaimRequest) -> StoreResult<Claimed> {
         self.check_lease(request.lease)?;
         let lanes = self.claimable_lanes(request)?;
-        let mut rooms = self.rooms(&lanes, request.lease.node_id)?;
+        let (lanes, mut rooms) = self.rooms(lanes, request.lease.node_id)?;
         let picked = self.heads_in_order(&lanes, &mut rooms, request.limit)?;
         let jobs = picked.into_iter().map(|place| self.claim(place.job_id, request)).collect::<StoreResult<_>>()?;
         Ok(Claimed { jobs, more_in: self.spend(&rooms)? })

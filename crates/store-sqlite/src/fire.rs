@@ -1,18 +1,22 @@
 //! Firing: due schedules decided by the pure rule, and everything it decided written together.
 
+use crate::policies::cap_of;
 use crate::rows::{self, Columns, Unreadable, bytes};
 use crate::sql;
 use crate::tx::{Tx, value};
 use jiff::{SignedDuration, Timestamp};
+use punctual_core::cap::CappedPass;
 use punctual_core::firing::{DecidedSlot, Facts, Firing, Next, SlotJob};
 use punctual_core::id::{JobId, NodeId, ScheduleId};
 use punctual_core::job::{NewJob, Origin};
 use punctual_core::ledger::DecidedRange;
+use punctual_core::replan::Judged;
 use punctual_core::run::ErrorCode;
 use punctual_core::schedule::{Overlap, Schedule};
 use punctual_core::slot::SlotRow;
 use punctual_core::store::{Fired, Reconciled, StoreError, StoreResult};
 use rusqlite::{Connection, Row, params};
+use std::collections::HashSet;
 
 /// How one due schedule is fired.
 type FireRow<T> = fn(&mut T, &ScheduleRow, Option<NodeId>, &mut Fired) -> StoreResult<()>;
@@ -23,8 +27,24 @@ pub(crate) type ScheduleRow = (ScheduleId, Result<Schedule, Unreadable>);
 impl Tx<'_> {
     pub(crate) fn fire_due(&mut self, node: Option<NodeId>, limit: usize) -> StoreResult<Fired> {
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let cap = self.cap()?;
+        self.capped = CappedPass::new(cap.clone());
+        let fired = self.fire_found(node, limit)?;
+        let after = std::mem::take(&mut self.capped).ended();
+        after.filter(|after| cap.as_ref() != Some(after)).map_or(Ok(()), |after| self.write_cap(&after))?;
+        Ok(fired)
+    }
+
+    fn fire_found(&mut self, node: Option<NodeId>, limit: i64) -> StoreResult<Fired> {
         let mut due = self.all(sql::due_schedules, params![self.now_us(), limit], schedule_row)?;
+        if self.capped.is_capped() {
+            // They do not stand behind those that have to wait.
+            let burst = self.all(sql::burst_schedules, params![self.now_us(), limit], schedule_row)?;
+            let known: HashSet<ScheduleId> = due.iter().map(|(id, _)| *id).collect();
+            due.extend(burst.into_iter().filter(|(id, _)| !known.contains(id)));
+        }
         due.extend(self.all(sql::unplanned_schedules, params![limit], schedule_row)?);
+        due.extend(self.all(sql::resumable_schedules, params![self.now_us(), limit], schedule_row)?);
         if due.is_empty() {
             return Ok(Fired::default());
         }
@@ -54,6 +74,7 @@ impl Tx<'_> {
                 fired.slots_not_run += own.slots_not_run;
                 fired.replanned += own.replanned;
                 fired.problems += own.problems;
+                fired.steered += own.steered;
                 Ok(())
             }
             Err(StoreError::Internal(problem)) => self.set_problem(row.0, &problem, fired),
@@ -71,16 +92,43 @@ impl Tx<'_> {
         if let Some(problem) = written.problem {
             return self.set_problem(*id, &problem, fired);
         }
-        fired.replanned += usize::from(written.jobs.is_empty() && written.slots_not_run == 0);
+        fired.steered += usize::from(written.steered);
+        fired.replanned += usize::from(written.is_replanned());
         fired.slots_not_run += written.slots_not_run;
         fired.jobs.extend(written.jobs);
         Ok(())
     }
 
     fn fire_schedule(&mut self, schedule: &Schedule, node: Option<NodeId>) -> StoreResult<Written> {
-        let facts = self.facts(schedule)?;
-        let firing = schedule.fire(self.now, &facts);
-        self.write_firing(schedule, &firing, node)
+        let mut facts = self.facts(schedule)?;
+        if !self.capped.admits(schedule, self.now, &mut facts) {
+            return Ok(Written { waits: true, ..Written::default() });
+        }
+        match schedule.judge(self.now, &facts) {
+            Judged::Fires(firing) => {
+                let written = self.write_firing(schedule, &firing, node)?;
+                self.capped.fired(schedule, self.now, written.jobs.len(), &firing.next);
+                Ok(written)
+            }
+            Judged::Stops(firing, pause) => {
+                self.pause(schedule.id, &pause)?;
+                self.write_steered(schedule, &firing, node, false)
+            }
+            Judged::GoesOn(firing) => {
+                self.unpause(schedule)?;
+                self.write_steered(schedule, &firing, node, true)
+            }
+        }
+    }
+
+    /// Writes what becomes of a schedule that stops or goes on by itself.
+    fn write_steered(
+        &mut self, schedule: &Schedule, firing: &Firing, node: Option<NodeId>, enabled: bool,
+    ) -> StoreResult<Written> {
+        let mut steered = schedule.clone();
+        steered.state.enabled = enabled;
+        let written = self.write_firing(&steered, firing, node)?;
+        Ok(Written { steered: true, ..written })
     }
 
     /// What the rule must know; only what this schedule's policies look at is asked for.
@@ -98,6 +146,10 @@ impl Tx<'_> {
                 self.one(find, params![dependency.schedule_id.as_bytes()], |row| Columns::of(row).optional_time())?;
             facts.dependency_succeeded_at = found.flatten();
         }
+        if definition.pause_after_failures.is_some() {
+            facts.failures_in_row = schedule.failures_in_row(&schedule.results);
+        }
+        facts.calendar = self.calendar_of(schedule)?;
         Ok(facts)
     }
 
@@ -190,6 +242,7 @@ impl Tx<'_> {
                 bytes(node.as_ref()),
                 slot.late_ms,
                 schedule.version,
+                slot.note,
             ],
         )?;
         // No row: the slot was decided before. Whoever decided it made its job, or decided that there is none.
@@ -270,6 +323,17 @@ pub(crate) struct Written {
     pub(crate) jobs: Vec<JobId>,
     pub(crate) slots_not_run: u64,
     pub(crate) problem: Option<String>,
+    /// Whether the schedule stopped or went on by itself.
+    pub(crate) steered: bool,
+    /// Whether the cap on fires makes it wait.
+    pub(crate) waits: bool,
+}
+
+impl Written {
+    /// Whether nothing was decided but the plan.
+    fn is_replanned(&self) -> bool {
+        self.jobs.is_empty() && self.slots_not_run == 0 && !self.steered && !self.waits
+    }
 }
 
 pub(crate) fn micros(at: Option<Timestamp>) -> Option<i64> {
@@ -282,9 +346,18 @@ pub(crate) fn schedule_row(row: &Row<'_>) -> Result<ScheduleRow, Unreadable> {
 
 /// How long until anything is due.
 pub(crate) fn read_next_due(connection: &Connection, now: Timestamp) -> StoreResult<Option<SignedDuration>> {
-    let due: Option<Option<i64>> = rows::collect(connection, sql::next_due, [], value)?.pop();
+    let found = rows::collect(connection, sql::next_due, [], |row| {
+        let mut c = Columns::of(row);
+        Ok((c.next::<Option<i64>>()?, c.next::<Option<String>>()?))
+    })?;
+    let (due, cap) = found.into_iter().next().unwrap_or_default();
     let wait = |due: i64| SignedDuration::from_micros(due.saturating_sub(now.as_microsecond()).max(0));
-    Ok(due.flatten().map(wait))
+    let due = due.map(wait);
+    let (Some(cap), Some(SignedDuration::ZERO)) = (cap, due) else { return Ok(due) };
+    // Something is due; it may be what has to wait for the cap.
+    let free = cap_of(&cap)?.free_in(now);
+    let others: Option<Option<i64>> = rows::collect(connection, sql::next_due_capped, [], value)?.pop();
+    Ok(Some(others.flatten().map(wait).map_or(free, |other| other.min(free))))
 }
 
 /// A page of the ledger.
@@ -307,6 +380,7 @@ pub(crate) fn read_slots(
             node: c.optional_id()?,
             late_ms: c.next()?,
             schedule_version: c.next()?,
+            note: c.next()?,
         })
     })
 }

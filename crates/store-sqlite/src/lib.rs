@@ -23,6 +23,7 @@ mod log;
 mod migrate;
 mod offers;
 mod outbox;
+mod policies;
 mod prune;
 mod queue;
 mod reader;

@@ -115,7 +115,7 @@ pub(crate) struct Rooms {
     limits: Vec<Room>,
     /// Which limits each lane has.
     lanes: Vec<Vec<usize>>,
-    /// The lanes with jobs that did not fit.
+    /// The limits of jobs that did not fit.
     kept_back: BTreeSet<usize>,
 }
 
@@ -132,7 +132,7 @@ impl Rooms {
     pub(crate) fn take(&mut self, lane: usize) -> bool {
         let Some(limits) = self.lanes.get(lane) else { return true };
         if limits.iter().any(|limit| self.limits[*limit].left == 0) {
-            self.kept_back.insert(lane);
+            self.kept_back.extend(limits);
             return false;
         }
         for limit in limits {
@@ -242,19 +242,28 @@ impl Tx<'_> {
         self.lane_with_tags((lane.queue, lane.job_type, document("tags", &tags)?))
     }
 
-    /// How much room there is for jobs of these lanes on a node.
-    pub(crate) fn rooms(&self, lanes: &[Lane], node: NodeId) -> StoreResult<Rooms> {
+    /// How much room there is for jobs of these lanes on a node. Lanes without any are left out.
+    pub(crate) fn rooms(&self, lanes: Vec<Lane>, node: NodeId) -> StoreResult<(Vec<Lane>, Rooms)> {
         let stored = self.all(&format!("{COLUMNS} ORDER BY scope, name"), [], Stored::read)?;
-        let stored: Vec<_> =
-            stored.into_iter().filter(|stored| lanes.iter().any(|lane| covers(&stored.limit, lane))).collect();
         if stored.is_empty() {
-            return Ok(Rooms::default());
+            return Ok((lanes, Rooms::default()));
         }
         let running = running_lanes(self.connection())?;
         let limits: Vec<Room> = stored.into_iter().map(|stored| self.room(stored, &running, node)).collect();
-        let of_lane =
-            |lane: &Lane| (0..limits.len()).filter(|limit| covers(&limits[*limit].stored.limit, lane)).collect();
-        Ok(Rooms { lanes: lanes.iter().map(of_lane).collect(), limits, kept_back: BTreeSet::new() })
+        let of_lane = |lane: &Lane| -> Vec<usize> {
+            (0..limits.len()).filter(|limit| covers(&limits[*limit].stored.limit, lane)).collect()
+        };
+        let (mut open, mut of_open, mut kept_back) = (Vec::new(), Vec::new(), BTreeSet::new());
+        for lane in lanes {
+            let of_it = of_lane(&lane);
+            if of_it.iter().any(|limit| limits[*limit].left == 0) {
+                kept_back.extend(of_it);
+            } else {
+                open.push(lane);
+                of_open.push(of_it);
+            }
+        }
+        Ok((open, Rooms { lanes: of_open, limits, kept_back }))
     }
 
     fn room(&self, stored: Stored, running: &[(Lane, [u8; 16], u32)], node: NodeId) -> Room {
@@ -281,8 +290,7 @@ impl Tx<'_> {
                     params![subject.scope(), subject.name(), bucket.level, bucket.at.as_microsecond()],
                 )?;
             }
-            let keeps_back = rooms.kept_back.iter().any(|lane| rooms.lanes[*lane].contains(&number));
-            if keeps_back && rate.tokens(bucket) == 0 {
+            if rooms.kept_back.contains(&number) && rate.tokens(bucket) == 0 {
                 let wait = bucket.at.duration_since(self.now) + rate.next_token_in(bucket);
                 more_in = Some(more_in.map_or(wait, |first: SignedDuration| first.min(wait)));
             }

@@ -26,6 +26,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration { number: 4, name: "access", breaking: false, sql: include_str!("../migrations/0004_access.sql") },
     Migration { number: 5, name: "join", breaking: true, sql: include_str!("../migrations/0005_join.sql") },
     Migration { number: 6, name: "backfill", breaking: false, sql: include_str!("../migrations/0006_backfill.sql") },
+    Migration { number: 7, name: "policies", breaking: true, sql: include_str!("../migrations/0007_policies.sql") },
     Migration { number: 8, name: "control", breaking: true, sql: include_str!("../migrations/0008_control.sql") },
     // Breaking: a node that knows no limits would not heed them.
     Migration { number: 9, name: "limits", breaking: true, sql: include_str!("../migrations/0009_limits.sql") },

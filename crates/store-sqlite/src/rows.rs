@@ -11,7 +11,9 @@ use punctual_core::json::Json;
 use punctual_core::name::Name;
 use punctual_core::order::Place;
 use punctual_core::retry::RetryPolicy;
-use punctual_core::schedule::{Dependency, Pause, Schedule, ScheduleDefinition, ScheduleResults, ScheduleState};
+use punctual_core::schedule::{
+    Dependency, Forgiven, Pause, Schedule, ScheduleDefinition, ScheduleResults, ScheduleState,
+};
 use punctual_core::store::{StoreError, StoreResult};
 use punctual_core::timing::TimingSpec;
 use rusqlite::types::FromSql;
@@ -160,6 +162,8 @@ fn definition(c: &mut Columns<'_>) -> Result<ScheduleDefinition, Unreadable> {
         grant_id: c.optional_id()?,
         owner: c.next()?,
         source: c.word()?,
+        burst_allowed: c.next()?,
+        pause_after_failures: c.next()?,
     })
 }
 
@@ -198,13 +202,20 @@ fn state(c: &mut Columns<'_>) -> Result<ScheduleState, Unreadable> {
         no_executor_since: c.optional_time()?,
         pause: pause(c)?,
         fired_from: c.word()?,
+        forgiven: forgiven(c)?,
     })
 }
 
 fn pause(c: &mut Columns<'_>) -> Result<Option<Pause>, Unreadable> {
     let at = c.optional_time()?;
-    let (by, note) = (c.next()?, c.next()?);
-    Ok(at.map(|at| Pause { at, by, note }))
+    let (by, note, until) = (c.next()?, c.next()?, c.optional_time()?);
+    Ok(at.map(|at| Pause { at, by, note, until }))
+}
+
+fn forgiven(c: &mut Columns<'_>) -> Result<Option<Forgiven>, Unreadable> {
+    let at = c.optional_time()?;
+    let failures: Option<u32> = c.next()?;
+    Ok(at.zip(failures).map(|(at, failures)| Forgiven { at, failures }))
 }
 
 fn results(c: &mut Columns<'_>) -> Result<ScheduleResults, Unreadable> {

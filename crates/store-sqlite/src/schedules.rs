@@ -12,7 +12,7 @@ use punctual_core::job::{NewJob, Origin};
 use punctual_core::json::Json;
 use punctual_core::replan::{anchor, refuse_without_slots, same_times};
 use punctual_core::run::{ErrorCode, Trigger};
-use punctual_core::schedule::{Schedule, ScheduleDefinition, ScheduleResults, ScheduleState};
+use punctual_core::schedule::{Pause, Schedule, ScheduleDefinition, ScheduleResults, ScheduleState};
 use punctual_core::store::{ScheduleKey, StoreError, StoreResult};
 use punctual_core::timing::TimingSpec;
 use rusqlite::{Connection, params};
@@ -44,7 +44,7 @@ impl Tx<'_> {
     fn check_definition(&self, definition: &ScheduleDefinition) -> StoreResult<()> {
         definition.validate()?;
         if let Some(calendar) = &definition.calendar {
-            return Err(StoreError::NotFound { what: "calendar", key: calendar.clone() });
+            self.check_calendar(calendar)?;
         }
         if let Some(dependency) = definition.depends_on {
             self.schedule(dependency.schedule_id)?;
@@ -125,6 +125,8 @@ impl Tx<'_> {
             schedule.anchor_at.as_microsecond(),
             schedule.created_at.as_microsecond(),
             schedule.updated_at.as_microsecond(),
+            d.burst_allowed,
+            d.pause_after_failures,
         ];
         match self.try_execute(sql::insert_schedule, params)? {
             Ok(_) => Ok(()),
@@ -139,12 +141,8 @@ impl Tx<'_> {
         &mut self, id: ScheduleId, by: Option<&str>, note: Option<&str>,
     ) -> StoreResult<Schedule> {
         self.schedule(id)?;
-        self.execute(
-            "UPDATE punctual_schedule_state
-             SET enabled = 0, next_run_at = NULL, paused_at = ?2, paused_by = ?3, pause_note = ?4
-             WHERE schedule_id = ?1 AND enabled = 1",
-            params![id.as_bytes(), self.now_us(), by, note],
-        )?;
+        let (by, note) = (by.map(str::to_owned), note.map(str::to_owned));
+        self.pause(id, &Pause { at: self.now, by, note, until: None })?;
         self.schedule(id)
     }
 
@@ -154,11 +152,7 @@ impl Tx<'_> {
             return Ok(paused);
         }
         let firing = paused.resumed(self.now);
-        self.execute(
-            "UPDATE punctual_schedule_state
-             SET enabled = 1, paused_at = NULL, paused_by = NULL, pause_note = NULL WHERE schedule_id = ?1",
-            params![id.as_bytes()],
-        )?;
+        self.unpause(&paused)?;
         paused.state.enabled = true;
         self.write_firing(&paused, &firing, None)?;
         self.schedule(id)
@@ -199,7 +193,7 @@ impl Tx<'_> {
         let delete = "UPDATE punctual_schedules SET deleted_at = ?2 WHERE id = ?1";
         self.execute(delete, params![id.as_bytes(), self.now_us()])?;
         self.execute(
-            "UPDATE punctual_schedule_state SET enabled = 0, next_slot_at = NULL, next_run_at = NULL
+            "UPDATE punctual_schedule_state SET enabled = 0, next_slot_at = NULL, next_run_at = NULL, paused_until = NULL
              WHERE schedule_id = ?1",
             params![id.as_bytes()],
         )?;

@@ -3,12 +3,16 @@
 use crate::error::store_error;
 use crate::rows::{self, Unreadable};
 use jiff::Timestamp;
+use punctual_core::calendar::Calendar;
+use punctual_core::cap::CappedPass;
 use punctual_core::id::{IdSource, JobId};
 use punctual_core::order::POSITION_GAP;
 use punctual_core::store::{StoreError, StoreResult};
 use rusqlite::{CachedStatement, Connection, Params, Row, params};
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// The work of one verb. Everything it writes becomes durable together, or not at all.
 pub(crate) struct Tx<'a> {
@@ -20,6 +24,10 @@ pub(crate) struct Tx<'a> {
     pub(crate) limits_tags: Option<bool>,
     /// Numbers of the position sequence that this verb has taken and not used.
     positions: Range<i64>,
+    /// Calendars that this verb has looked at, by name: many schedules share one.
+    pub(crate) calendars: RefCell<HashMap<String, Option<Arc<Calendar>>>>,
+    /// The cap on fires, for a verb that fires.
+    pub(crate) capped: CappedPass,
     /// The store's time, the same for everything the verb does.
     pub(crate) now: Timestamp,
 }
@@ -28,7 +36,16 @@ impl<'a> Tx<'a> {
     pub(crate) fn new(connection: &'a Connection, ids: &'a mut IdSource, now: Timestamp) -> Self {
         // Microseconds are what both stores keep; anything finer would not read back equal.
         let now = Timestamp::from_microsecond(now.as_microsecond()).unwrap_or(now);
-        Self { connection, ids, lanes: HashMap::new(), limits_tags: None, positions: 0..0, now }
+        Self {
+            connection,
+            ids,
+            lanes: HashMap::new(),
+            limits_tags: None,
+            positions: 0..0,
+            calendars: RefCell::default(),
+            capped: CappedPass::default(),
+            now,
+        }
     }
 
     /// The connection itself, for what is read the same way outside of a transaction.
@@ -130,6 +147,7 @@ impl<'a> Tx<'a> {
         &mut self, work: impl FnOnce(&mut Self) -> StoreResult<T>,
     ) -> StoreResult<Result<T, StoreError>> {
         self.execute("SAVEPOINT attempt", [])?;
+        let capped = self.capped.clone();
         let result = work(self);
         if let Err(error) = &result {
             if self.connection.is_autocommit() {
@@ -138,6 +156,7 @@ impl<'a> Tx<'a> {
             self.execute("ROLLBACK TO attempt", [])?;
             self.lanes.clear();
             self.positions = 0..0;
+            self.capped = capped;
         }
         self.execute("RELEASE attempt", [])?;
         Ok(result)

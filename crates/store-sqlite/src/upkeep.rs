@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use jiff::SignedDuration;
 use punctual_core::firing::{Firing, Next};
 use punctual_core::id::{NodeId, NoticeId, ScheduleId};
-use punctual_core::schedule::{FiredFrom, Schedule};
+use punctual_core::schedule::{FiredFrom, Pause, Schedule};
 use punctual_core::store::{Changes, Lease, StoreError, StoreResult};
 use punctual_core::upkeep::{Declaration, Declarations, Declared, FiredFromMemory, Notice, Plans, Upkeep};
 use rusqlite::params;
@@ -134,9 +134,10 @@ impl Tx<'_> {
         let mut done = FiredFromMemory::default();
         done.fired.schedules = schedules.len();
         for schedule in schedules {
-            let firing = schedule.fire(self.now, &self.facts(schedule)?);
-            let moved = schedule.moved_on(&firing, self.now);
-            match self.attempt(|tx| tx.write_remembered(schedule, &firing, node, plans))? {
+            let facts = self.facts(schedule)?;
+            let (firing, pause) = schedule.judge_remembered(self.now, &facts, plans);
+            let moved = schedule.moved_on(&firing, self.now).paused_if(pause.as_ref());
+            match self.attempt(|tx| tx.write_remembered(schedule, &firing, pause.as_ref(), node, plans))? {
                 Ok(written) => {
                     done.fired.slots_not_run += written.slots_not_run;
                     done.fired.jobs.extend(written.jobs);
@@ -156,13 +157,16 @@ impl Tx<'_> {
     }
 
     fn write_remembered(
-        &mut self, schedule: &Schedule, firing: &Firing, node: Option<NodeId>, plans: Plans,
+        &mut self, schedule: &Schedule, firing: &Firing, pause: Option<&Pause>, node: Option<NodeId>, plans: Plans,
     ) -> StoreResult<crate::fire::Written> {
         let insert = match plans {
             Plans::Move => sql::insert_slot,
             Plans::LeaveAlone => sql::insert_slot_alone,
         };
         let written = self.write_slots(schedule, firing, node, insert)?;
+        if let Some(pause) = pause {
+            self.pause(schedule.id, pause)?;
+        }
         if plans == Plans::Move {
             let moved = schedule.moved_on(firing, self.now).state;
             let last = written.jobs.last();

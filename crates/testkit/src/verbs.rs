@@ -8,12 +8,15 @@ pub mod words {
         Access, AuditRow, Change, Forgotten, NewGrant, NewToken, SecretHash, Session, StoredAnswer, Token,
     };
     pub use punctual_core::bulk::{Bulk, BulkStep, NewBulk};
+    pub use punctual_core::calendar::{CalendarRules, StoredCalendar};
     pub use punctual_core::control::{Control, SerialHold};
     pub use punctual_core::cron::CronPreset;
     pub use punctual_core::grant::Grant;
     pub use punctual_core::id::{AuditId, BulkId, GrantId, JobId, NodeId, ReservationId, ScheduleId, TokenId};
     pub use punctual_core::job::{JobView, NewJob};
     pub use punctual_core::limits::{Limit, LimitRow, LimitSubject, Limits};
+    pub use punctual_core::name::Name;
+    pub use punctual_core::policies::Policies;
     pub use punctual_core::readings::{Ended, JobFilter, NodeRow, Page, QueueRow, Readings, ScheduleFilter, Stats};
     pub use punctual_core::schedule::{Schedule, ScheduleDefinition};
     pub use punctual_core::statistics::ScheduleSamples;
@@ -61,6 +64,26 @@ macro_rules! with_verbs {
             async fn cron_preset(&self, name: &str) -> Option<CronPreset>;
             async fn delete_cron_preset(&self, name: &str) -> ();
             async fn renew_reservation(&self, id: ReservationId, for_how_long: SignedDuration) -> Reservation;
+        }
+    };
+    (Policies, $then:ident $others:tt) => {
+        $then! {
+            Policies $others
+            async fn create_calendar(
+                &self, name: Name, description: String, rules: CalendarRules
+            ) -> StoredCalendar;
+            async fn update_calendar_if_version(
+                &self, name: &str, version: i64, description: String, rules: CalendarRules
+            ) -> StoredCalendar;
+            async fn delete_calendar(&self, name: &str) -> ();
+            async fn calendar(&self, name: &str) -> Option<StoredCalendar>;
+            async fn calendars(&self, after: Option<&str>, limit: usize) -> Vec<StoredCalendar>;
+            async fn pause_schedule_until(
+                &self, id: ScheduleId, until: Timestamp, by: Option<String>, note: Option<String>
+            ) -> Schedule;
+            async fn fire_cap(&self) -> Option<u32>;
+            async fn set_fire_cap(&self, per_second: Option<u32>) -> Option<u32>;
+            async fn slots_kept_since(&self) -> Timestamp;
         }
     };
     (Limits, $then:ident $others:tt) => {

@@ -7,6 +7,7 @@
 //! case: it owes nothing and gives nothing up.
 
 use jiff::Timestamp;
+use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 
@@ -149,6 +150,13 @@ impl CronClock {
     /// The number of fires after `after` and up to `until`, without walking through them.
     pub fn count_between(&self, after: Timestamp, until: Timestamp) -> u64 {
         Walk::new(&self.cron, &self.zone, self.dst).count_between(after, until)
+    }
+
+    /// Whether the expression names a wall-clock time, whatever the zone makes of it.
+    pub fn names(&self, wall: DateTime) -> bool {
+        let whole = wall.subsec_nanosecond() == 0;
+        let second = TimeZone::UTC.to_timestamp(wall).map(Timestamp::as_second);
+        whole && second.is_ok_and(|second| self.cron.calendar.first_in(second, second + 1).is_some())
     }
 
     /// All fires after `after`, in order.

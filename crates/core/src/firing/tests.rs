@@ -7,6 +7,7 @@ mod overlap;
 mod plans;
 mod policies;
 mod property;
+mod steered;
 
 use super::*;
 use crate::name::Name;

@@ -289,6 +289,8 @@ punctual_testkit::with_verbs!(Control, pass_on_outside {
 
 punctual_testkit::with_verbs!(Limits, pass_on_outside {});
 
+punctual_testkit::with_verbs!(Policies, pass_on_outside {});
+
 punctual_testkit::with_verbs!(Access, pass_on_outside {
     fn recorded(&self, change: Change) -> Arc<dyn Store> {
         self.inner.recorded(change)

@@ -4,6 +4,7 @@ use super::World;
 use jiff::SignedDuration;
 use punctual_core::id::{ClaimId, JobId};
 use punctual_core::job::NewJob;
+use punctual_core::policies::Policies;
 use punctual_core::run::ErrorCode;
 use punctual_core::schedule::Missed;
 use punctual_core::store::{Changes, ClaimRequest, FinishedRun, NewNode, Store};
@@ -126,6 +127,48 @@ async fn a05_the_loop_sleeps_until_something_is_due_and_can_be_woken() {
             assert_eq!(passes.recv().await.unwrap().jobs, 1);
         }
         assert!(passes.try_recv().is_err(), "it does not spin between slots");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn d03_the_loop_ends_a_pause_and_fires_what_is_due_then() {
+    let world = World::new();
+    let schedule = world.minutely("paused", Missed::ONCE).await;
+    let until = world.store.now().await.unwrap() + MINUTE * 3;
+    world.store.pause_schedule_until(schedule.id, until, None, None).await.unwrap();
+    beside_the_loop(&world, async |passes| {
+        world.clock.pass(MINUTE * 3);
+        world.store.reconcile_schedules(None, 1).await.unwrap();
+        let pass = passes.recv().await.unwrap();
+        assert_eq!((pass.steered, pass.slots_not_run, pass.jobs, pass.more), (1, 2, 1, false), "in one pass");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn d10_a_pass_under_a_cap_ends_and_the_loop_waits_for_room() {
+    let world = World::new();
+    world.store.set_fire_cap(Some(2)).await.unwrap();
+    for n in 0..5 {
+        world.minutely(&format!("schedule {n}"), Missed::ONCE).await;
+    }
+    beside_the_loop(&world, async |passes| {
+        world.clock.pass(MINUTE);
+        world.store.reconcile_schedules(None, 1).await.unwrap();
+        let mut jobs = Vec::new();
+        while jobs.iter().sum::<usize>() < 5 {
+            let pass = passes.recv().await.unwrap();
+            assert!(!pass.more, "what waits for the cap is not due");
+            // It may look once more before the clock is turned.
+            if pass.jobs == 0 {
+                continue;
+            }
+            jobs.push(pass.jobs);
+            world.clock.pass(SignedDuration::from_secs(1));
+            world.store.reconcile_schedules(None, 1).await.unwrap();
+        }
+        assert_eq!(jobs, [2, 2, 1]);
     })
     .await;
 }

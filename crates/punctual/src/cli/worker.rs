@@ -45,6 +45,9 @@ pub(crate) struct WorkerArgs {
     /// How long running jobs may go on after the first signal to stop
     #[arg(long, value_name = "TIME", default_value = "30s", env = "PUNCTUAL_GRACE", value_parser = parse_duration)]
     grace: SignedDuration,
+    /// How long a job that is cancelled or replaced may take to stop before it is killed
+    #[arg(long, value_name = "TIME", default_value = "10s", env = "PUNCTUAL_STOP_GRACE", value_parser = parse_duration)]
+    stop_grace: SignedDuration,
     /// How long a node may be silent before others take its jobs over
     #[arg(long, value_name = "TIME", default_value = "15s", env = "PUNCTUAL_LEASE", value_parser = parse_duration)]
     lease: SignedDuration,
@@ -152,7 +155,12 @@ impl WorkerArgs {
         let usual = NodeOptions::default();
         Ok(NodeOptions {
             name: self.name.clone().unwrap_or_else(host_name),
-            desk: DeskOptions { room: self.concurrency, queues: self.queues.clone(), ..usual.desk },
+            desk: DeskOptions {
+                room: self.concurrency,
+                queues: self.queues.clone(),
+                grace: whole(self.stop_grace),
+                ..usual.desk
+            },
             heartbeat,
             lease,
             shutdown_grace: whole(self.grace),

@@ -40,7 +40,20 @@ const STORY: &[(&str, Prints)] = &[
     ("schedule show nightly --json", Answer("get", "/schedules/{key}")),
     ("schedule edit nightly --attempts 5 --description x --json", Answer("patch", "/schedules/{key}")),
     ("schedule pause nightly --note 'not now' --json", Answer("post", "/schedules/{key}/pause")),
+    ("schedule pause nightly --until 2099-01-01T00:00 --json", Answer("post", "/schedules/{key}/pause")),
     ("schedule resume nightly --json", Answer("post", "/schedules/{key}/resume")),
+    (
+        "calendar add feasts --tz Europe/Berlin --day 12-25=Christmas --day 2026-04-06 --weekday sunday \
+         --window 2026-12-30T00:00:00Z..2027-01-02T00:00:00Z=freeze --json",
+        Answer("post", "/calendars"),
+    ),
+    ("calendar ls --json", Answer("get", "/calendars")),
+    ("calendar show feasts --json", Answer("get", "/calendars/{name}")),
+    ("calendar edit feasts --no-windows --description x --json", Answer("patch", "/calendars/{name}")),
+    (
+        "schedule edit nightly --calendar feasts --burst-allowed --pause-after-failures 5 --json",
+        Answer("patch", "/schedules/{key}"),
+    ),
     ("schedule next nightly --count 3 --json", Answer("get", "/schedules/{key}/upcoming")),
     ("schedule reschedule nightly 2099-03-29T02:30 --json", Answer("post", "/schedules/{key}/reschedule")),
     (
@@ -50,6 +63,11 @@ const STORY: &[(&str, Prints)] = &[
     ("schedule runs nightly --json", Answer("get", "/schedules/{key}/runs")),
     ("schedule slots nightly --json", Answer("get", "/schedules/{key}/slots")),
     ("why nightly 2026-11-16T02:30 --json", Answer("get", "/schedules/{key}/why")),
+    ("why nightly 2027-03-28T02:30 --json", Answer("get", "/schedules/{key}/why")),
+    ("schedule edit nightly --no-calendar --json", Answer("patch", "/schedules/{key}")),
+    ("calendar rm feasts --json", Nothing),
+    ("settings edit --fires-per-second 500 --json", Answer("patch", "/settings")),
+    ("settings show --json", Answer("get", "/settings")),
     (
         "schedule backfill nightly --from {three_days_ago} --until {yesterday} --json",
         Answer("post", "/schedules/{key}/backfill"),

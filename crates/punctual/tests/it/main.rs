@@ -16,6 +16,7 @@ mod herd;
 mod join;
 mod limits;
 mod outage;
+mod policies;
 mod pooler;
 mod process;
 mod readme;

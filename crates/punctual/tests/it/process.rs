@@ -92,6 +92,12 @@ impl Worker {
         Self::start_as(&world.url, &Setup::default(), ear)
     }
 
+    /// What is said about it beside the usual, as variables of its environment.
+    pub fn start_with(world: &World, ear: &Ear, env: &[(&str, &str)]) -> Self {
+        let env = env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        Self::start_as(&world.url, &Setup { env, ..Setup::default() }, ear)
+    }
+
     pub fn start_as(url: &str, setup: &Setup, ear: &Ear) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_punctual"))
             .args(["worker", "--database", url, "--lease", setup.lease, "--heartbeat", setup.heartbeat])

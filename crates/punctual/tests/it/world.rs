@@ -130,7 +130,8 @@ impl World {
         self.script("sleep 0.02; echo \"$PUNCTUAL_JOB_ID\" >> \"$EFFECTS\"")
     }
 
-    fn script(&self, script: &str) -> Target {
+    /// A shell script that knows where to leave its lines.
+    pub fn script(&self, script: &str) -> Target {
         Target::Command(Command {
             argv: ["sh", "-c", script].map(str::to_owned).to_vec(),
             env: BTreeMap::from([("EFFECTS".to_owned(), self.effects.display().to_string().into())]),
@@ -165,6 +166,11 @@ impl World {
             Some((slot.parse().ok()?, Timestamp::from_nanosecond(at.parse().ok()?).ok()?))
         });
         times.collect()
+    }
+
+    /// The lines that commands left, in order.
+    pub fn lines(&self) -> Vec<String> {
+        std::fs::read_to_string(&self.effects).unwrap_or_default().lines().map(str::to_owned).collect()
     }
 
     /// How often each job had its effect.

@@ -2,8 +2,10 @@
 
 pub(crate) mod backfills;
 pub(crate) mod bulks;
+pub(crate) mod calendars;
 mod cron;
 pub(crate) mod doctor;
+pub(crate) mod installation;
 pub(crate) mod job_shapes;
 pub(crate) mod jobs;
 pub(crate) mod limits;
@@ -17,6 +19,7 @@ pub(crate) mod steering;
 pub(crate) mod system;
 pub(crate) mod templates;
 pub(crate) mod tokens;
+pub(crate) mod why;
 pub(crate) mod words;
 
 use crate::cursor::{self, List};
@@ -83,7 +86,7 @@ fn guarded() -> OpenApiRouter<AppState> {
         .routes(routes!(plans::runs))
         .routes(routes!(plans::slots))
         .routes(routes!(plans::upcoming))
-        .routes(routes!(plans::why))
+        .routes(routes!(why::why))
         .routes(routes!(statistics::of_schedule))
         .routes(routes!(backfills::create))
         .routes(routes!(backfills::list))
@@ -92,6 +95,8 @@ fn guarded() -> OpenApiRouter<AppState> {
         .routes(routes!(cron::preview))
         .routes(routes!(cron::presets, cron::create_preset))
         .routes(routes!(cron::delete_preset))
+        .routes(routes!(calendars::create, calendars::list))
+        .routes(routes!(calendars::get, calendars::patch, calendars::delete))
         .routes(routes!(jobs::create, jobs::list))
         .routes(routes!(jobs::create_batch))
         .routes(routes!(bulks::create))
@@ -122,6 +127,7 @@ fn guarded() -> OpenApiRouter<AppState> {
         .routes(routes!(templates::get, templates::delete))
         .routes(routes!(tokens::create, tokens::list))
         .routes(routes!(tokens::revoke))
+        .routes(routes!(installation::get, installation::patch))
         .routes(routes!(system::nodes))
         .routes(routes!(system::stats))
         .routes(routes!(system::audit))

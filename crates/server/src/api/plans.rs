@@ -1,4 +1,4 @@
-//! What a schedule did and will do: its runs, its slots, its next slots, and why something did or did not run.
+//! What a schedule did and will do: its runs, its slots, its next slots.
 
 use super::job_shapes::JobBody;
 use super::schedules::visible;
@@ -7,12 +7,13 @@ use super::{Page, Paging, jobs};
 use crate::auth::Caller;
 use crate::cursor::{self, List};
 use crate::extract::{Asked, Named, page_size};
-use crate::problem::{Answered, Problem};
+use crate::problem::Answered;
 use crate::state::AppState;
 use axum::Json;
 use axum::extract::State;
-use axum::http::StatusCode;
 use jiff::{SignedDuration, Timestamp};
+use punctual_core::calendar::Calendar;
+use punctual_core::firing::Slots;
 use punctual_core::readings::{JobFilter, JobsIn};
 use punctual_core::schedule::Schedule;
 use punctual_core::slot::{Decision, Reason, SlotRow};
@@ -52,6 +53,8 @@ pub(crate) struct SlotBody {
     node: Option<Uuid>,
     late_ms: i64,
     schedule_version: i64,
+    /// The reason in more words: which holiday, whose pause.
+    note: Option<String>,
 }
 
 impl From<SlotRow> for SlotBody {
@@ -67,6 +70,7 @@ impl From<SlotRow> for SlotBody {
             node: row.node.map(|id| id.0),
             late_ms: row.late_ms,
             schedule_version: row.schedule_version,
+            note: row.note,
         }
     }
 }
@@ -101,9 +105,11 @@ pub(crate) struct UpcomingSlot {
     slot_at: Timestamp,
     /// When it is due, jitter included.
     run_at: Timestamp,
+    /// Why it will be skipped, if the calendar closes it.
+    skipped: Option<String>,
 }
 
-/// The slots ahead of a schedule, if nobody changes it; none while it is paused.
+/// The slots ahead of a schedule, if nobody changes it; none while it is paused without an end.
 #[utoipa::path(get, path = "/schedules/{key}/upcoming", tag = "schedules",
     params(("key" = String, Path, description = "id or name"), UpcomingAsked),
     responses((status = 200, description = "soonest first", body = Page<UpcomingSlot>)))]
@@ -112,122 +118,35 @@ pub(crate) async fn upcoming(
 ) -> Answered<Json<Page<UpcomingSlot>>> {
     let schedule = visible(&state, &caller, &key).await?;
     let count = page_size(Some(asked.count.unwrap_or(10)))?;
-    Ok(Json(Page::new(slots_ahead(&schedule, count), List::Slots, None::<&String>)))
+    let calendar = calendar_of(&state, &schedule).await?;
+    Ok(Json(Page::new(slots_ahead(&schedule, calendar.as_ref(), count), List::Slots, None::<&String>)))
 }
 
-fn slots_ahead(schedule: &Schedule, count: usize) -> Vec<UpcomingSlot> {
-    let state = &schedule.state;
-    let (Some(slot_at), Some(run_at), Ok(slots)) = (state.next_slot_at, state.next_run_at, schedule.slots()) else {
-        return Vec::new();
-    };
-    let first = UpcomingSlot { slot_at, run_at };
+/// The calendar that a schedule names.
+pub(crate) async fn calendar_of(state: &AppState, schedule: &Schedule) -> Answered<Option<Calendar>> {
+    let Some(name) = &schedule.definition.calendar else { return Ok(None) };
+    let found = state.store.calendar(name).await?;
+    Ok(found.and_then(|found| Calendar::new(name.clone(), found.rules).ok()))
+}
+
+fn slots_ahead(schedule: &Schedule, calendar: Option<&Calendar>, count: usize) -> Vec<UpcomingSlot> {
+    let Ok(slots) = schedule.slots() else { return Vec::new() };
+    let Some((slot_at, run_at)) = first_ahead(schedule, &slots) else { return Vec::new() };
+    let skipped = |slot_at| calendar.and_then(|calendar| calendar.why_excluded(slot_at));
+    let first = UpcomingSlot { slot_at, run_at, skipped: skipped(slot_at) };
     let later = std::iter::successors(slots.next_after(slot_at), |slot| slots.next_after(*slot));
-    let later = later.map(|slot_at| UpcomingSlot { slot_at, run_at: slots.due_at(slot_at) });
+    let later = later.map(|slot_at| UpcomingSlot { slot_at, run_at: slots.due_at(slot_at), skipped: skipped(slot_at) });
     std::iter::once(first).chain(later).take(count).collect()
 }
 
-/// Which instant is asked about.
-#[derive(Debug, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub(crate) struct WhyAsked {
-    at: Timestamp,
-}
-
-/// What happened, or will happen, at an instant.
-#[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct Why {
-    at: Timestamp,
-    /// In words.
-    answer: String,
-    /// The row of the ledger that decides it.
-    slot: Option<SlotBody>,
-    /// The job that was made.
-    job: Option<JobBody>,
-    /// The jobs that backfills made for it later.
-    backfilled: Vec<Uuid>,
-}
-
-/// What happened at an instant, or will, and why.
-#[utoipa::path(get, path = "/schedules/{key}/why", tag = "schedules",
-    params(("key" = String, Path, description = "id or name"), WhyAsked),
-    responses((status = 200, description = "the answer", body = Why)))]
-pub(crate) async fn why(
-    State(state): State<AppState>, caller: Caller, Named(key): Named, Asked(WhyAsked { at }): Asked<WhyAsked>,
-) -> Answered<Json<Why>> {
-    let schedule = visible(&state, &caller, &key).await?;
-    let just_behind = at.saturating_add(SignedDuration::from_micros(1)).map_err(|_| {
-        Problem::new(StatusCode::BAD_REQUEST, "bad_query", "at is out of range").remedy("choose another time").at("at")
-    })?;
-    let backfilled: Vec<Uuid> = state.store.backfilled(schedule.id, at).await?.into_iter().map(|id| id.0).collect();
-    let later = match backfilled.len() {
-        0 => "",
-        1 => " A backfill made a job for it later.",
-        _ => " Backfills made jobs for it later.",
-    };
-    let rows = state.store.slots(schedule.id, Some(just_behind), 1).await?;
-    if let Some(row) = rows.into_iter().next().filter(|row| row.through >= at) {
-        let job = match row.job_id {
-            Some(id) => state.store.job(id).await?.map(Into::into),
-            None => None,
-        };
-        let answer = decided(&row) + later;
-        return Ok(Json(Why { at, answer, slot: Some(row.into()), job, backfilled }));
+/// The first slot that will be decided; behind a pause that has an end, the first from then on.
+fn first_ahead(schedule: &Schedule, slots: &Slots<'_>) -> Option<(Timestamp, Timestamp)> {
+    let state = &schedule.state;
+    let slot_at = state.next_slot_at?;
+    if let Some(run_at) = state.next_run_at {
+        return Some((slot_at, run_at));
     }
-    let answer = undecided(&schedule, at, state.store.now().await?) + later;
-    Ok(Json(Why { at, answer, slot: None, job: None, backfilled }))
-}
-
-fn decided(row: &SlotRow) -> String {
-    let what = match row.decision {
-        Decision::Fired => "A job was made for this slot",
-        Decision::Skipped => "This slot was skipped",
-        Decision::Missed => "This slot was missed",
-    };
-    let why = match row.reason {
-        Reason::OnTime => "it fired when it was due",
-        Reason::Catchup => "it fired late, to make up for slots that passed meanwhile",
-        Reason::Backfill => "somebody asked for this past range",
-        Reason::Overlap => "a run of the schedule was still alive, and overlap forbids a second one",
-        Reason::MaxConcurrentRuns => "max_concurrent_runs were alive",
-        Reason::Dependency => "the schedule it depends on had not succeeded within the window",
-        Reason::Calendar => "its calendar excludes this time",
-        Reason::Paused => "the schedule was paused",
-        Reason::Rescheduled => "somebody moved the fire to another time",
-        Reason::TooLate => "it was later than the policy's window when it was looked at",
-        Reason::Superseded => "a later slot was due as well and stands for it",
-        Reason::OverLimit => "more slots were due than the policy's limit",
-        Reason::Edited => "the schedule was edited, and this is no longer one of its slots",
-    };
-    let range = if row.count > 1 { format!(" (one of {} decided together)", row.count) } else { String::new() };
-    format!("{what}{range}: {why}.")
-}
-
-fn undecided(schedule: &Schedule, at: Timestamp, now: Timestamp) -> String {
-    let slots = match schedule.slots() {
-        Ok(slots) => slots,
-        Err(problem) => return format!("The schedule cannot be understood: {problem}"),
-    };
-    let is_slot = slots.latest_at_or_before(at) == Some(at) || schedule.state.next_slot_at == Some(at);
-    if !is_slot {
-        let next = slots.next_after(at).map_or_else(|| "there is none".to_owned(), |next| format!("it is {next}"));
-        return format!("This is not a slot of the schedule. Its next one after this: {next}.");
-    }
-    if at < schedule.created_at {
-        return "The schedule did not exist yet.".to_owned();
-    }
-    match (at > now, schedule.state.enabled) {
-        (true, true) => "This slot lies ahead; it will be decided when it is due.".to_owned(),
-        (true, false) => {
-            "This slot lies ahead, and the schedule is paused: it will be skipped unless it is resumed.".to_owned()
-        }
-        (false, false) => {
-            "The schedule is paused; the slots that pass meanwhile are recorded when it is resumed.".to_owned()
-        }
-        (false, true) => {
-            "This slot has passed and its record is not there: it is being decided, or it was forgotten by \
-                          retention, or it is a slot by the present definition only."
-                .to_owned()
-        }
-    }
+    let until = state.pause.as_ref().filter(|_| !state.enabled)?.until?;
+    let behind = until.max(slot_at).saturating_sub(SignedDuration::from_micros(1)).ok()?;
+    slots.next_after(behind).map(|slot_at| (slot_at, slots.due_at(slot_at)))
 }

@@ -13,7 +13,7 @@ use punctual_core::json::Json;
 use punctual_core::name::Name;
 use punctual_core::retry::RetryPolicy;
 use punctual_core::run::Outcome;
-use punctual_core::schedule::{Dependency, Missed, Overlap, Schedule, ScheduleDefinition, Source};
+use punctual_core::schedule::{Dependency, Missed, Overlap, Pause, Schedule, ScheduleDefinition, Source};
 use punctual_core::target::Target;
 use punctual_core::timing::TimingSpec;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -89,6 +89,12 @@ pub(crate) struct NewScheduleBody {
     #[schema(value_type = Option<OverlapWord>)]
     overlap: Option<Overlap>,
     max_concurrent_runs: Option<u32>,
+    /// Whether its slots fire at once although the installation's cap on fires is reached.
+    #[serde(default)]
+    burst_allowed: bool,
+    /// After how many failed runs in a row, retries included, it pauses by itself.
+    #[schema(minimum = 1)]
+    pause_after_failures: Option<u32>,
     /// Each slot is due up to this much later, such as `30s`.
     #[schema(value_type = Option<String>)]
     #[serde(with = "optional_text", default)]
@@ -191,6 +197,8 @@ impl NewScheduleBody {
             missed: self.missed,
             overlap: self.overlap.unwrap_or(usual.overlap),
             max_concurrent_runs: self.max_concurrent_runs,
+            burst_allowed: self.burst_allowed,
+            pause_after_failures: self.pause_after_failures,
             jitter: self.jitter.unwrap_or(usual.jitter),
             depends_on,
             grant_id: self.grant_id.or(job.grant_id),
@@ -279,6 +287,8 @@ pub(crate) struct Definition {
     #[schema(value_type = OverlapWord)]
     overlap: Overlap,
     max_concurrent_runs: Option<u32>,
+    burst_allowed: bool,
+    pause_after_failures: Option<u32>,
     jitter: Option<String>,
     depends_on: Option<DependencyBody>,
     grant_id: Option<Uuid>,
@@ -318,6 +328,8 @@ impl From<&ScheduleDefinition> for Definition {
             missed: d.missed,
             overlap: d.overlap,
             max_concurrent_runs: d.max_concurrent_runs,
+            burst_allowed: d.burst_allowed,
+            pause_after_failures: d.pause_after_failures,
             jitter: (!d.jitter.is_zero()).then(|| format_duration(d.jitter)),
             depends_on: d.depends_on.map(|other| DependencyBody {
                 schedule_id: other.schedule_id.0,
@@ -372,6 +384,8 @@ pub(crate) struct PauseBody {
     at: Timestamp,
     by: Option<String>,
     note: Option<String>,
+    /// When it goes on by itself.
+    until: Option<Timestamp>,
 }
 
 impl From<&Schedule> for ScheduleBody {
@@ -394,7 +408,7 @@ impl From<&Schedule> for ScheduleBody {
             consecutive_failures: results.consecutive_failures,
             exhausted_at: state.exhausted_at,
             problem: state.problem.clone(),
-            paused: pause.map(|pause| PauseBody { at: pause.at, by: pause.by, note: pause.note }),
+            paused: pause.map(|Pause { at, by, note, until }| PauseBody { at, by, note, until }),
             owner: schedule.definition.owner.clone(),
             source: schedule.definition.source,
             version: schedule.version,

@@ -38,7 +38,9 @@ pub(crate) fn tell(schedule: &Schedule) -> Told {
 fn of_the_body(error: StoreError) -> StoreError {
     match error {
         StoreError::NotFound { what: what @ "calendar", key } => {
-            Invalid::new(what, format!("there is no calendar `{key}`")).remedy("leave it out").into()
+            Invalid::new(what, format!("there is no calendar `{key}`"))
+                .remedy("make it first with POST /calendars, name another one, or leave it out")
+                .into()
         }
         StoreError::NotFound { what: "schedule", key } => {
             Invalid::new("depends_on.schedule_id", format!("there is no schedule `{key}`"))
@@ -197,10 +199,10 @@ pub(crate) fn shown(schedule: &Schedule) -> Response {
 }
 
 /// Refuses when the caller has read another version.
-fn check_match(headers: &HeaderMap, schedule: &Schedule) -> Answered<()> {
+pub(crate) fn check_match(headers: &HeaderMap, version: i64) -> Answered<()> {
     let Some(given) = headers.get(header::IF_MATCH) else { return Ok(()) };
     let given = given.to_str().unwrap_or_default();
-    let own = etag(schedule.version);
+    let own = etag(version);
     if given.split(',').any(|tag| tag.trim() == "*" || tag.trim() == own) {
         return Ok(());
     }
@@ -222,7 +224,7 @@ pub(crate) async fn patch(
     ask: Ask, Named(key): Named, headers: HeaderMap, sent: Sent<BTreeMap<String, Box<RawValue>>>,
 ) -> Answered<Response> {
     let old = visible(&ask.state, &ask.caller, &key).await?;
-    check_match(&headers, &old)?;
+    check_match(&headers, old.version)?;
     let edited = merged(&old, sent.value)?;
     if edited.grant.is_some() {
         return Err(Invalid::new("grant", "can be sent only with a new schedule").remedy("send grant_id").into());
@@ -290,7 +292,7 @@ fn merged(old: &Schedule, sent: BTreeMap<String, Box<RawValue>>) -> Answered<New
     responses((status = 204, description = "it is gone")))]
 pub(crate) async fn delete(ask: Ask, Named(key): Named, headers: HeaderMap) -> Answered<StatusCode> {
     let old = visible(&ask.state, &ask.caller, &key).await?;
-    check_match(&headers, &old)?;
+    check_match(&headers, old.version)?;
     let action = Action::new("schedule.delete").before(&ScheduleBody::from(&old));
     let id = old.id;
     let tell = move |(): &()| Told::new(format!("schedule:{id}"), &());

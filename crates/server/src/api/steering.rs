@@ -13,7 +13,9 @@ use punctual_core::job::{NewJob, Origin};
 use punctual_core::json::Json;
 use punctual_core::run::Trigger;
 use punctual_core::schedule::Schedule;
+use punctual_core::store::Store;
 use serde::Deserialize;
+use std::sync::Arc;
 use utoipa::ToSchema;
 
 /// Why a schedule is paused.
@@ -22,15 +24,22 @@ use utoipa::ToSchema;
 pub(crate) struct PauseAsked {
     /// For whoever finds it paused.
     note: Option<String>,
+    /// When it goes on by itself; of a schedule that is paused already, this is changed.
+    until: Option<Timestamp>,
 }
 
-/// Stop firing a schedule. Pausing twice changes nothing.
+/// Stop firing a schedule, for good or until a time. Pausing twice changes nothing but that time.
 #[utoipa::path(post, path = "/schedules/{key}/pause", tag = "schedules",
     params(("key" = String, Path, description = "id or name")), request_body = Option<PauseAsked>,
     responses((status = 200, description = "it is paused", body = ScheduleBody)))]
 pub(crate) async fn pause(ask: Ask, Named(key): Named, sent: MaybeSent<PauseAsked>) -> Answered<Response> {
     let old = visible(&ask.state, &ask.caller, &key).await?;
-    Ok(shown(&set_enabled(&ask, &old, false, sent.value.note).await?))
+    let PauseAsked { note, until } = sent.value;
+    let Some(until) = until else { return Ok(shown(&set_enabled(&ask, &old, false, note).await?)) };
+    let (id, by) = (old.id, Some(ask.caller.owner.clone()));
+    let action = Action::new("schedule.pause").before(&ScheduleBody::from(&old));
+    let pause = |store: Arc<dyn Store>| async move { store.pause_schedule_until(id, until, by, note).await };
+    Ok(shown(&ask.change(action, tell, pause).await?))
 }
 
 /// Go on firing a schedule from now; what passed meanwhile is recorded and does not fire.

@@ -2,12 +2,14 @@
 
 use punctual_core::access::Role;
 use punctual_core::bulk::BulkAction;
+use punctual_core::calendar::ClosedWeekday;
 use punctual_core::job::JobState;
 use punctual_core::job_key::JobKeyMode;
 use punctual_core::records::LogStream;
 use punctual_core::run::{ErrorCode, Outcome, Trigger};
 use punctual_core::schedule::{Overlap, Source};
 use punctual_core::slot::{Decision, Reason};
+use punctual_core::why::Verdict;
 use serde_json::json;
 use std::borrow::Cow;
 use utoipa::openapi::RefOr;
@@ -50,6 +52,8 @@ word_schemas! {
     LogStreamWord = LogStream as "LogStream";
     JobKeyModeWord = JobKeyMode as "JobKeyMode";
     BulkActionWord = BulkAction as "BulkAction";
+    ClosedWeekdayWord = ClosedWeekday as "Weekday";
+    VerdictWord = Verdict as "Verdict";
 }
 
 /// A document whose shape the API describes by hand, because `core` reads and writes it.
@@ -119,6 +123,11 @@ document_schemas! {
     StatusesDocument as "Statuses" = {
         "type": "array", "description": "Statuses: numbers, classes such as 2xx, ranges such as 400-404.",
         "items": { "oneOf": [{ "type": "integer", "minimum": 100, "maximum": 599 }, { "type": "string" }] }
+    };
+    ClosedDayDocument as "ClosedDay" = {
+        "type": "object", "description": "A whole day.", "required": ["on"], "additionalProperties": false, "properties": {
+            "on": { "type": "string", "pattern": "^([0-9]{4}-)?[0-9]{2}-[0-9]{2}$", "description": "A date, or a month and a day for the same day of every year." },
+            "note": { "type": ["string", "null"], "description": "What it is, for people." } }
     };
     RetryDocument as "Retry" = {
         "type": "object", "description": "How a job is tried again.", "additionalProperties": false, "properties": {

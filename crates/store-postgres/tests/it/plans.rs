@@ -9,6 +9,7 @@ use tokio_postgres::Client;
 const HOT: &[(&str, usize)] = &[
     ("due_schedules", 2),
     ("unplanned_schedules", 1),
+    ("resumable_schedules", 2),
     ("reconcile_page", 2),
     ("next_due", 1),
     ("take_due_delayed", 2),
@@ -18,7 +19,7 @@ const HOT: &[(&str, usize)] = &[
     ("close_runs", 13),
     ("append_log", 8),
     ("log_page", 3),
-    ("insert_slots", 11),
+    ("insert_slots", 12),
     ("set_plan", 9),
     ("make_job", 17),
     ("make_jobs", 30),
@@ -40,7 +41,7 @@ const HOT: &[(&str, usize)] = &[
     ("slots_page", 3),
     ("queue_page", 6),
     ("record_results", 9),
-    ("insert_slots_alone", 11),
+    ("insert_slots_alone", 12),
     ("due_soon", 2),
     ("prune_candidates", 6),
     ("take_notices", 2),
@@ -100,7 +101,7 @@ const MAY_SORT: &[&str] = &[
 ];
 
 /// Tables that are small by nature.
-const SMALL: &[&str] = &["lanes", "queues", "reservations", "leases", "nodes", "waits", "told"];
+const SMALL: &[&str] = &["lanes", "queues", "reservations", "leases", "nodes", "waits", "told", "fire_cap"];
 
 /// Thirty thousand of everything that grows.
 const FILL: &str = "

@@ -38,6 +38,7 @@ fn bad_definitions() -> Vec<(&'static str, ScheduleDefinition)> {
         ("timeout", ScheduleDefinition { timeout: Timeout::After(SignedDuration::ZERO), ..base() }),
         ("jitter", ScheduleDefinition { jitter: secs(-1), ..base() }),
         ("max_concurrent_runs", ScheduleDefinition { max_concurrent_runs: Some(0), ..base() }),
+        ("pause_after_failures", ScheduleDefinition { pause_after_failures: Some(0), ..base() }),
         ("missed.limit", ScheduleDefinition { missed: Missed::all(0), ..base() }),
         ("missed.window", ScheduleDefinition { missed: Missed::Skip { window: secs(-1) }, ..base() }),
         ("retry.max_attempts", ScheduleDefinition { retry: retry(0, secs(1)), ..base() }),

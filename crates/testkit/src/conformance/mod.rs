@@ -23,6 +23,7 @@ pub mod moves;
 pub mod offers;
 pub mod outbox;
 pub mod overlap;
+pub mod policies;
 pub mod queue;
 pub mod readings;
 pub mod records;
@@ -34,6 +35,7 @@ pub mod serial;
 pub mod steering;
 pub mod templates;
 pub mod unique;
+pub mod zones;
 
 /// The one list: hands every case, by group, to another macro.
 #[macro_export]
@@ -235,6 +237,39 @@ macro_rules! for_each_conformance_case {
                 a06_jobs_of_a_serial_schedule_run_one_at_a_time_in_order,
                 a06_a_triggered_job_of_a_serial_schedule_waits_its_turn,
                 a06_a_failed_job_of_a_serial_schedule_frees_its_key,
+            }
+            policies {
+                d11_a_calendar_keeps_every_field,
+                d11_a_calendars_name_is_taken_once_and_bad_rules_are_refused,
+                d11_a_schedule_names_a_calendar_that_is_there,
+                d11_a_slot_that_the_calendar_closes_is_skipped_and_says_why,
+                d11_many_schedules_of_several_calendars_are_decided_in_one_batch,
+                d11_once_runs_the_latest_slot_that_its_calendar_allows,
+                d11_an_edited_calendar_holds_from_the_next_slot_on_and_fires_nothing,
+                d11_a_calendar_in_use_is_not_deleted,
+                d11_of_a_deletion_and_a_use_at_once_one_is_refused,
+                d11_a_schedule_whose_calendar_was_deleted_by_hand_tells_so,
+                a22_a_backfill_leaves_alone_what_the_calendar_closes,
+                d03_a_pause_with_an_end_goes_on_by_itself,
+                d03_the_slot_at_the_end_of_a_pause_fires,
+                d03_what_came_after_a_pause_that_nobody_ended_is_for_the_missed_policy,
+                d03_the_end_of_a_pause_can_be_set_moved_and_forgotten,
+                d03_of_many_who_end_a_pause_exactly_one_does,
+                d03_a_schedule_pauses_by_itself_after_so_many_failures,
+                d03_a_success_after_a_pause_begins_the_count_anew,
+                d03_what_is_fired_from_memory_pauses_after_failures_and_goes_on_too,
+                d10_no_second_fires_more_than_the_cap,
+                d10_a_cap_holds_across_all_nodes,
+                d10_burst_allowed_neither_waits_nor_counts,
+                d10_what_a_cap_holds_back_for_long_is_late_and_not_lost,
+                d10_a_schedule_with_much_to_make_up_for_is_capped_too,
+                d10_delayed_jobs_and_pauses_do_not_wait_for_the_cap,
+            }
+            zones {
+                b05_every_slot_fires_on_time_through_a_change_of_clock,
+                e03_downtime_over_a_change_of_clock_is_decided_by_each_policy,
+                d11_a_closed_day_is_closed_from_its_first_to_its_last_local_minute,
+                d03_a_pause_over_a_change_of_clock_is_one_range,
             }
             checks {
                 c17_a_sound_store_has_no_findings,

@@ -2,6 +2,7 @@
 
 use crate::prelude::*;
 use jiff::{SignedDuration, Timestamp};
+use punctual_core::calendar::CalendarRules;
 use punctual_core::job::{JobState, NewJob, Timeout};
 use punctual_core::name::Name;
 use punctual_core::retry::{Backoff, RetryPolicy, SerialOnFailure};
@@ -118,6 +119,9 @@ fn full_definition(template: &Schedule, template_id: punctual_core::id::Template
         missed: Missed::All { limit: 17, window: Some(mins(30)) },
         overlap: Overlap::QueueOne,
         max_concurrent_runs: Some(3),
+        burst_allowed: true,
+        pause_after_failures: Some(4),
+        calendar: Some("holidays 🎄".to_owned()),
         jitter: secs(20),
         depends_on: Some(Dependency { schedule_id: template.id, within: mins(5) }),
         owner: Some("ada".to_owned()),
@@ -133,6 +137,8 @@ fn full_definition(template: &Schedule, template_id: punctual_core::id::Template
 pub async fn c02_a_schedule_keeps_every_field(world: &mut World) {
     let other = world.create(hourly("other")).await;
     let template = world.store().create_template(named("backup"), job(), vec![]).await.expect("a template is stored");
+    let calendar = world.store().create_calendar(named("holidays 🎄"), String::new(), CalendarRules::default()).await;
+    calendar.expect("a calendar is stored");
     let definition = full_definition(&other, template.id);
     let created = world.create(definition.clone()).await;
     assert_eq!(created.definition, definition);

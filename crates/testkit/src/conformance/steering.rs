@@ -14,7 +14,7 @@ pub async fn d03_a_paused_schedule_does_not_fire(world: &mut World) {
     let (by, note) = (Some("ada".to_owned()), Some("maintenance".to_owned()));
     let paused = world.store().pause_schedule(schedule.id, by.clone(), note.clone()).await.expect("it is paused");
     assert!(!paused.state.enabled);
-    assert_eq!(paused.state.pause, Some(Pause { at: clock_time("00:00:30"), by, note }));
+    assert_eq!(paused.state.pause, Some(Pause { at: clock_time("00:00:30"), by, note, until: None }));
     assert_eq!(world.schedule(schedule.id).await, paused);
     world.set_time("00:05:00");
     assert_eq!(world.fire().await.jobs, []);

@@ -73,6 +73,10 @@ pub struct Schedule {
     pub deleted: bool,
     /// Since when it is paused.
     pub paused_at: Option<Micros>,
+    /// When its pause ends by itself.
+    pub resumes_at: Option<Micros>,
+    /// When its last pause ended, and how many failures in a row there were.
+    pub forgiven: Option<(Micros, u32)>,
     /// The slot that it waits for.
     pub next: Option<Micros>,
     /// When that slot is due.

@@ -1,7 +1,7 @@
 //! What the model says about ends: closing, retrying, cancelling, recovering.
 
 use super::clockwork::Micros;
-use super::{Closed, Job, Model, News, Notice, Results, Spec, Whereabouts};
+use super::{Closed, Job, Model, News, Notice, Results, Schedule, Spec, Whereabouts};
 use punctual_core::run::{ErrorCode, Outcome, Trigger};
 
 /// How a run is reported to have ended.
@@ -137,8 +137,8 @@ impl Model {
 
     /// When anything is due next: a schedule or a delayed job.
     pub fn next_due(&self) -> Option<Micros> {
-        let schedules =
-            self.schedules.iter().filter(|s| !s.deleted && s.paused_at.is_none()).filter_map(|s| s.next_due);
+        let due = |s: &Schedule| if s.paused_at.is_some() { s.resumes_at } else { s.next_due };
+        let schedules = self.schedules.iter().filter(|s| !s.deleted).filter_map(due);
         let delayed = self.jobs.iter().filter_map(|job| match job.place {
             Whereabouts::Delayed(run_at) => Some(run_at),
             _ => None,

@@ -26,6 +26,8 @@ pub struct Definition {
     pub depends_on: Option<(usize, i64)>,
     /// Each slot is due up to so many seconds later.
     pub jitter: i64,
+    /// After how many failures in a row it stops by itself.
+    pub stops_after: Option<u32>,
     /// What its jobs look like; the key is the schedule's own.
     pub job: Spec,
 }
@@ -155,6 +157,27 @@ impl Schedule {
         self.record(Row { slot, through, count, decision, reason, job: None, decided_at, version });
     }
 
+    /// Ends a pause: what passed up to an instant is set aside. Says how many slots that were.
+    fn go_on(&mut self, behind: Micros, now: Micros) -> u64 {
+        (self.paused_at, self.resumes_at) = (None, None);
+        self.forgiven = Some((now, self.results.failures));
+        if let Some(next) = self.next.filter(|next| *next > behind) {
+            let own = self.slots_between(next - 1, next) == [next];
+            self.next_due = Some(if own { self.due(next) } else { next });
+            return 0;
+        }
+        let passed = self.passed_until(behind);
+        self.set_aside(&passed, Reason::Paused, now);
+        self.set_next(self.plan_from(behind));
+        passed.len() as u64
+    }
+
+    /// Failures since the last success, without those from before its last pause.
+    fn failures_in_row(&self) -> u32 {
+        let forgiven = self.forgiven.filter(|(at, _)| self.results.success_at.is_none_or(|success| success < *at));
+        self.results.failures - forgiven.map_or(0, |(_, failures)| failures)
+    }
+
     fn sort_out(&self, mut due: Vec<Micros>, now: Micros) -> Sorted {
         let latest = due.pop().expect("the first one is due");
         let in_window =
@@ -199,6 +222,8 @@ impl Model {
             past: Vec::new(),
             deleted: false,
             paused_at: None,
+            resumes_at: None,
+            forgiven: None,
             next: None,
             next_due: None,
             spread: Spread::default(),
@@ -260,18 +285,42 @@ impl Model {
     /// Lets a schedule go on.
     pub fn resume_schedule(&mut self, index: usize) {
         let now = self.now;
+        if self.schedules[index].paused_at.is_some() {
+            self.schedules[index].go_on(now, now);
+        }
+    }
+
+    /// Stops a schedule until an instant; false when that has passed.
+    pub fn pause_schedule_until(&mut self, index: usize, until: Micros) -> bool {
+        let now = self.now;
         let schedule = &mut self.schedules[index];
-        if schedule.paused_at.take().is_none() {
-            return;
+        if until > now {
+            schedule.paused_at.get_or_insert(now);
+            schedule.resumes_at = Some(until);
         }
-        if let Some(next) = schedule.next.filter(|next| *next > now) {
-            let own = schedule.slots_between(next - 1, next) == [next];
-            schedule.next_due = Some(if own { schedule.due(next) } else { next });
-            return;
+        until > now
+    }
+
+    /// Lets a schedule go on whose pause is over, or stops one that has failed too often; says how many slots did not
+    /// run for it.
+    pub fn steer(&mut self, index: usize) -> Option<u64> {
+        let now = self.now;
+        let schedule = &mut self.schedules[index];
+        if schedule.paused_at.is_some() {
+            let until = schedule.resumes_at.filter(|until| *until <= now)?;
+            // The slot at the end itself is none of the pause.
+            return Some(schedule.go_on(until - 1, now));
         }
-        let passed = schedule.passed_until(now);
-        schedule.set_aside(&passed, Reason::Paused, now);
-        schedule.set_next(schedule.plan_from(now));
+        let most = schedule.definition.stops_after?;
+        if schedule.failures_in_row() < most {
+            return None;
+        }
+        let due = schedule.due_until(now);
+        let latest = *due.last().expect("the first one is due");
+        schedule.set_aside(&due, Reason::Paused, now);
+        schedule.set_next(schedule.next_after(schedule.last_slot.map_or(latest, |last| last.max(latest))));
+        schedule.paused_at = Some(now);
+        Some(due.len() as u64)
     }
 
     /// Moves the next fire; false when that is refused.
@@ -303,6 +352,7 @@ impl Model {
     /// Ends a schedule.
     pub fn delete_schedule(&mut self, index: usize) {
         self.schedules[index].deleted = true;
+        self.schedules[index].resumes_at = None;
         self.schedules[index].set_next(None);
         for job in self.alive_of(index) {
             if !matches!(self.jobs[job].place, Whereabouts::Running(_)) {
@@ -313,8 +363,10 @@ impl Model {
 
     /// The schedules that are due.
     pub fn due_schedules(&self) -> Vec<usize> {
-        let is_due =
-            |s: &Schedule| !s.deleted && s.paused_at.is_none() && s.next_due.is_some_and(|due| due <= self.now);
+        let is_due = |s: &Schedule| {
+            let due = if s.paused_at.is_some() { s.resumes_at } else { s.next_due };
+            !s.deleted && due.is_some_and(|due| due <= self.now)
+        };
         (0..self.schedules.len()).filter(|index| is_due(&self.schedules[*index])).collect()
     }
 

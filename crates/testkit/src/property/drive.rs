@@ -33,7 +33,7 @@ pub(crate) struct Drive {
     /// Whether the table of plans is out of reach.
     pub(crate) plans_hidden: bool,
     holds: BTreeMap<usize, ReservationId>,
-    refusing: bool,
+    pub(super) refusing: bool,
 }
 
 /// Whether the two agree, and if not, in what.
@@ -50,7 +50,7 @@ pub(crate) fn at(micros: i64) -> Timestamp {
     Timestamp::from_microsecond(micros).expect("the model stays within time")
 }
 
-fn picked<T: Copy>(from: &[T], pick: usize) -> Option<T> {
+pub(super) fn picked<T: Copy>(from: &[T], pick: usize) -> Option<T> {
     (!from.is_empty()).then(|| from[pick % from.len()])
 }
 
@@ -87,6 +87,7 @@ impl Drive {
             Op::Update(pick, draft) => self.update(*pick, draft, false).await,
             Op::Retouch(pick, draft) => self.update(*pick, draft, true).await,
             Op::Pause(pick) => self.pause(*pick).await,
+            Op::PauseUntil(pick, seconds) => self.pause_until(*pick, *seconds).await,
             Op::Resume(pick) => self.resume(*pick).await,
             Op::Reschedule(pick, seconds) => self.reschedule(*pick, *seconds).await,
             Op::Trigger(pick) => self.trigger(*pick).await,
@@ -129,7 +130,7 @@ impl Drive {
 
     /// The store's answer, or nothing when it was refused because commits are. An answer that is given although the
     /// commit was refused counts: the state will then show whether it was true.
-    fn heard<T: Debug>(&self, result: StoreResult<T>) -> Result<Option<T>, String> {
+    pub(super) fn heard<T: Debug>(&self, result: StoreResult<T>) -> Result<Option<T>, String> {
         match result {
             Ok(answer) => Ok(Some(answer)),
             Err(_) if self.refusing => Ok(None),
@@ -139,7 +140,7 @@ impl Drive {
 
     // --- schedules ---------------------------------------------------------------------------------------------------
 
-    fn living(&self) -> Vec<usize> {
+    pub(super) fn living(&self) -> Vec<usize> {
         (0..self.schedules.len()).filter(|index| !self.model.schedules[*index].deleted).collect()
     }
 
@@ -232,65 +233,13 @@ impl Drive {
             retry: job.retry,
             missed,
             overlap,
+            pause_after_failures: definition.stops_after,
             max_concurrent_runs: definition.max_alive.map(|max| u32::try_from(max).expect("small")),
             depends_on: definition
                 .depends_on
                 .map(|(other, within)| Dependency { schedule_id: self.schedules[other], within: secs(within) }),
             ..ScheduleDefinition::new(named(name), timing, Target::task("work"))
         }
-    }
-
-    async fn pause(&mut self, pick: usize) -> Agreement {
-        let Some(index) = picked(&self.living(), pick) else { return Ok(()) };
-        let result = self.world.store().pause_schedule(self.schedules[index], None, None).await;
-        if self.heard(result)?.is_some() {
-            self.model.pause_schedule(index);
-        }
-        Ok(())
-    }
-
-    async fn resume(&mut self, pick: usize) -> Agreement {
-        let Some(index) = picked(&self.living(), pick) else { return Ok(()) };
-        let result = self.world.store().resume_schedule(self.schedules[index]).await;
-        if self.heard(result)?.is_some() {
-            self.model.resume_schedule(index);
-        }
-        Ok(())
-    }
-
-    async fn reschedule(&mut self, pick: usize, seconds: i64) -> Agreement {
-        let Some(index) = picked(&self.living(), pick) else { return Ok(()) };
-        let to = self.model.now + seconds * model::SECOND;
-        let result = self.world.store().reschedule(self.schedules[index], at(to)).await;
-        let mut moved = self.model.clone();
-        match (result, moved.reschedule(index, to)) {
-            (Ok(_), true) => {
-                self.model = moved;
-                Ok(())
-            }
-            (Err(_), true) if self.refusing => Ok(()),
-            (Err(_), false) => Ok(()),
-            (result, moved) => Err(format!("reschedule: the model says {moved}, the store {result:?}")),
-        }
-    }
-
-    async fn trigger(&mut self, pick: usize) -> Agreement {
-        let Some(index) = picked(&self.living(), pick) else { return Ok(()) };
-        let result = self.world.store().trigger_schedule(self.schedules[index], None, None).await;
-        if let Some(id) = self.heard(result)? {
-            self.model.trigger_schedule(index, &self.schedules[index].to_string());
-            self.jobs.push(id);
-        }
-        Ok(())
-    }
-
-    async fn delete(&mut self, pick: usize) -> Agreement {
-        let Some(index) = picked(&self.living(), pick) else { return Ok(()) };
-        let result = self.world.store().delete_schedule(self.schedules[index]).await;
-        if self.heard(result)?.is_some() {
-            self.model.delete_schedule(index);
-        }
-        Ok(())
     }
 
     async fn fire(&mut self) -> Agreement {
@@ -314,10 +263,14 @@ impl Drive {
         agree("how many schedules were due", fired.schedules, due.len())?;
         due.sort_by_key(|index| made_by.iter().position(|(by, _)| by == index));
         let (mut expected, mut not_run, mut behind, mut brought_up) = (Vec::new(), 0, Vec::new(), 0);
+        let mut steered = 0;
         for index in due {
             let (jobs, others) = if self.model.schedules[index].behind {
                 behind.push(index);
                 self.adopt_rows(index).await?
+            } else if let Some(others) = self.model.steer(index) {
+                (steered, not_run) = (steered + 1, not_run + others);
+                continue;
             } else {
                 self.model.fire(index, &self.schedules[index].to_string())
             };
@@ -329,6 +282,7 @@ impl Drive {
         agree("the slots that fired, in order", made_by, expected)?;
         agree("the slots that did not", fired.slots_not_run, not_run)?;
         agree("plans made anew", fired.replanned, brought_up)?;
+        agree("schedules that stopped or went on", fired.steered, steered)?;
         self.jobs.extend(fired.jobs);
         self.adopt_plans(&behind).await
     }

@@ -3,6 +3,7 @@
 mod compare;
 pub(crate) mod drive;
 pub(crate) mod ops;
+mod steering;
 
 use crate::harness::{Harness, block_on};
 use drive::Drive;

@@ -15,6 +15,8 @@ pub enum Op {
     Retouch(usize, Draft),
     /// Pauses one.
     Pause(usize),
+    /// Pauses one until so many seconds from now.
+    PauseUntil(usize, i64),
     /// Resumes one.
     Resume(usize),
     /// Moves the next fire of one to so many seconds from now.
@@ -162,14 +164,27 @@ fn draft() -> impl Strategy<Value = Draft> {
     let alive = proptest::option::weighted(0.2, 1..3usize);
     let other = proptest::option::weighted(0.2, (any::<u8>(), 1..600i64));
     let jitter = prop_oneof![3 => Just(0i64), 1 => 1..200i64];
-    (beat(), bound, missed(), overlap(), alive, (proptest::bool::weighted(0.3), jitter), other, spec()).prop_map(
-        |(beat, ends_at, missed, overlap, max_alive, (serial, jitter), other, job)| {
+    let stops_after = proptest::option::weighted(0.25, 1..3u32);
+    let rest = (proptest::bool::weighted(0.3), jitter, stops_after);
+    (beat(), bound, missed(), overlap(), alive, rest, other, spec()).prop_map(
+        |(beat, ends_at, missed, overlap, max_alive, (serial, jitter, stops_after), other, job)| {
             // A single instant with an end before it is no schedule at all.
             let ends_at = ends_at.filter(|_| !matches!(beat, Beat::At(_)));
             let depends_on = other.map(|(pick, within)| (usize::from(pick), within));
             let job = Spec { key: None, ..job };
             Draft {
-                definition: Definition { beat, ends_at, missed, overlap, max_alive, serial, depends_on, jitter, job },
+                definition: Definition {
+                    beat,
+                    ends_at,
+                    missed,
+                    overlap,
+                    max_alive,
+                    serial,
+                    depends_on,
+                    jitter,
+                    stops_after,
+                    job,
+                },
             }
         },
     )
@@ -218,6 +233,7 @@ fn steering() -> BoxedStrategy<Op> {
         1 => (pick(), draft()).prop_map(|(which, draft)| Op::Update(which, draft)),
         1 => (pick(), draft()).prop_map(|(which, draft)| Op::Retouch(which, draft)),
         1 => pick().prop_map(Op::Pause),
+        2 => (pick(), -5..900i64).prop_map(|(which, seconds)| Op::PauseUntil(which, seconds)),
         2 => pick().prop_map(Op::Resume),
         1 => (pick(), -5..900i64).prop_map(|(which, seconds)| Op::Reschedule(which, seconds)),
         1 => pick().prop_map(Op::Trigger),

@@ -274,6 +274,7 @@ fn draft(chance: &mut Chance) -> Draft {
     let ends_at = (chance.once_in(8) && !matches!(beat, Beat::At(_))).then(|| chance.between(600, 50_000) * SECOND);
     Draft {
         definition: Definition {
+            stops_after: None,
             beat,
             ends_at,
             missed,

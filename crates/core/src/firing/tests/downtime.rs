@@ -165,6 +165,7 @@ fn oracle(line: &Line, due: &dyn Fn(i64) -> Timestamp, missed: Missed, now: Time
         reason,
         late_ms: 0,
         job: None,
+        note: None,
     };
     let mut slots = Vec::new();
     if begin > 0 {

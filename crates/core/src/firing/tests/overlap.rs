@@ -1,9 +1,8 @@
 //! Tables for what may refuse a slot: overlap, concurrency, dependency, calendar.
 
 use super::*;
+use crate::calendar::{CalendarRules, ClosedDay, Window};
 use crate::schedule::Dependency;
-use jiff::civil::Date;
-use jiff::tz::TimeZone;
 
 fn alive(running: u32, waiting: u32) -> Facts {
     Facts { running, waiting, ..Facts::default() }
@@ -130,12 +129,13 @@ fn d11_a_missed_slot_is_late_before_anything_else_is_asked() {
 
 /// Nothing may run on 1 March in Berlin, nor from 09:00 to 10:00 UTC on the 2nd.
 fn holiday() -> Facts {
-    let calendar = Calendar {
-        zone: TimeZone::get("Europe/Berlin").unwrap(),
-        days: vec![Date::constant(2026, 3, 1)],
-        stretches: vec![(at("2026-03-02T09:00:00Z"), at("2026-03-02T10:00:00Z"))],
+    let rules = CalendarRules {
+        timezone: "Europe/Berlin".into(),
+        days: vec![ClosedDay { on: "2026-03-01".parse().unwrap(), note: Some("a feast".into()) }],
+        windows: vec![Window { from: at("2026-03-02T09:00:00Z"), until: at("2026-03-02T10:00:00Z"), note: None }],
+        ..CalendarRules::default()
     };
-    Facts { calendar: Some(calendar), ..Facts::default() }
+    Facts { calendar: Some(Arc::new(Calendar::new("feasts", rules).unwrap())), ..Facts::default() }
 }
 
 #[test]

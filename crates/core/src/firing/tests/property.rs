@@ -203,6 +203,7 @@ fn write_down(
         reason,
         late_ms: 0,
         job: None,
+        note: None,
     };
     let passed = &due[..due.len() - fires.len()];
     let mut rows = Vec::new();

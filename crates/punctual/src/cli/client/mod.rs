@@ -3,6 +3,7 @@
 mod api;
 mod backfill;
 mod bulk;
+mod calendar;
 mod doctor;
 mod job;
 mod limit;
@@ -12,6 +13,7 @@ mod queue;
 mod reserve;
 mod run;
 mod schedule;
+mod settings;
 mod show;
 mod stats;
 mod system;
@@ -50,6 +52,9 @@ pub(crate) enum ClientCommand {
     /// Look at backfills and stop them; `punctual schedule backfill` begins one
     #[command(visible_alias = "backfills")]
     Backfill(Over<Group<backfill::BackfillCommand>>),
+    /// Make, look at and change calendars: days and times at which nothing may run
+    #[command(visible_alias = "calendars")]
+    Calendar(Over<Group<calendar::CalendarCommand>>),
     Run(Over<run::RunArgs>),
     /// Make, look at and steer jobs
     #[command(visible_alias = "jobs")]
@@ -72,6 +77,8 @@ pub(crate) enum ClientCommand {
     /// Make, list and revoke API tokens
     #[command(visible_alias = "tokens")]
     Token(Over<Group<token::TokenCommand>>),
+    /// Look at and change what holds for all nodes
+    Settings(Over<Group<settings::SettingsCommand>>),
     Status(Over<system::StatusArgs>),
     /// Look at the nodes
     #[command(visible_alias = "nodes")]
@@ -93,6 +100,8 @@ impl ClientCommand {
         match self {
             Self::Schedule(over) => over.command.command.run(&over.connect.connect().await?, out).await,
             Self::Backfill(over) => over.command.command.run(&over.connect.connect().await?, out).await,
+            Self::Calendar(over) => over.command.command.run(&over.connect.connect().await?, out).await,
+            Self::Settings(over) => over.command.command.run(&over.connect.connect().await?, out).await,
             Self::Why(over) => over.command.run(&over.connect.connect().await?, out).await,
             Self::Run(over) => over.command.run(&over.connect.connect().await?, out).await,
             Self::Job(over) => over.command.command.run(&over.connect.connect().await?, out).await,

@@ -80,6 +80,18 @@ pub(crate) struct PolicyArgs {
     /// The most runs that are alive at once
     #[arg(long, value_name = "N")]
     max_concurrent_runs: Option<u32>,
+    /// Whether its slots fire at once although the cap on fires of `punctual settings` is reached
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", require_equals = true)]
+    burst_allowed: Option<bool>,
+    /// Pause after so many failed runs in a row, retries included; 0 to go on whatever happens
+    #[arg(long, value_name = "N")]
+    pause_after_failures: Option<u32>,
+    /// Skip the days and times that this calendar closes
+    #[arg(long, value_name = "NAME", conflicts_with = "no_calendar")]
+    calendar: Option<String>,
+    /// Obey no calendar
+    #[arg(long)]
+    no_calendar: bool,
     /// Each slot is due up to this much later
     #[arg(long, value_name = "TIME")]
     jitter: Option<String>,
@@ -111,6 +123,11 @@ impl PolicyArgs {
         body.put("priority", self.priority);
         body.put("serial", self.serial);
         body.put("max_concurrent_runs", self.max_concurrent_runs);
+        body.put("burst_allowed", self.burst_allowed);
+        let after = self.pause_after_failures.map(|after| if after == 0 { Value::Null } else { json!(after) });
+        body.put("pause_after_failures", after);
+        body.put("calendar", self.calendar.as_ref());
+        body.put("calendar", self.no_calendar.then_some(Value::Null));
         body.put(
             "retry",
             self.changes_retry().then(|| retrying(retry, self.attempts, self.serial_on_failure.as_ref())),

@@ -7,6 +7,7 @@ use clap::{Args, Subcommand};
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
+use punctual_core::why::When;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
@@ -34,7 +35,7 @@ pub(crate) enum ScheduleCommand {
     Show(OneArgs),
     /// Change a schedule; what is not given stays
     Edit(Box<EditArgs>),
-    /// Stop firing
+    /// Stop firing, for good or until a time
     Pause(PauseArgs),
     /// Go on from now; what passed meanwhile is recorded and not made up for
     Resume(OneArgs),
@@ -128,6 +129,9 @@ pub(crate) struct PauseArgs {
     /// Why, for whoever wonders later
     #[arg(long, value_name = "TEXT")]
     note: Option<String>,
+    /// When it goes on by itself; without an offset, on the schedule's wall clock
+    #[arg(long, value_name = "TIME")]
+    until: Option<String>,
     #[command(flatten)]
     show: ShowArgs,
 }
@@ -203,6 +207,7 @@ const SLOTS: &[Column] = &[
     ("DECISION", Cell::Text("/decision")),
     ("REASON", Cell::Text("/reason")),
     ("LATE MS", Cell::Text("/late_ms")),
+    ("NOTE", Cell::Text("/note")),
     ("SLOTS", Cell::Text("/count")),
     ("JOB", Cell::Text("/job_id")),
 ];
@@ -233,9 +238,14 @@ impl ScheduleCommand {
             Self::Ls(args) => args.run(api, out).await,
             Self::Show(args) => show::one(out, args.show, &api.get(&path(&args.schedule)).await?),
             Self::Pause(args) => {
-                let answer =
-                    api.change(Method::POST, &verb(&args.schedule, "pause"), &json!({ "note": args.note })).await?;
-                say(out, args.show, &answer, "paused")
+                let until = match &args.until {
+                    Some(text) => Some(instant(api, &args.schedule, text).await?),
+                    None => None,
+                };
+                let body = json!({ "note": args.note, "until": until });
+                let answer = api.change(Method::POST, &verb(&args.schedule, "pause"), &body).await?;
+                let done = until.map_or_else(|| "paused".to_owned(), |until| format!("paused until {until}"));
+                say(out, args.show, &answer, &done)
             }
             Self::Resume(args) => {
                 let answer = api.act(Method::POST, &verb(&args.schedule, "resume")).await?;
@@ -380,7 +390,9 @@ impl NextArgs {
             let slot: Value = serde_json::from_str(item.get()).unwrap_or_default();
             let at = slot["run_at"].as_str().and_then(|at| at.parse::<Timestamp>().ok()).unwrap_or_default();
             let local = at.to_zoned(zone.clone());
-            writeln!(out, "{}  {}", local.strftime("%a %Y-%m-%d %H:%M:%S %Z"), show::from_now(at, Timestamp::now()))?;
+            let skipped = slot["skipped"].as_str().map(|why| format!("  skipped: {}", show::visible(why)));
+            let (local, from_now) = (local.strftime("%a %Y-%m-%d %H:%M:%S %Z"), show::from_now(at, Timestamp::now()));
+            writeln!(out, "{local}  {from_now}{}", skipped.unwrap_or_default())?;
         }
         Ok(())
     }
@@ -388,8 +400,11 @@ impl NextArgs {
 
 impl WhyArgs {
     pub(crate) async fn run(self, api: &Api, out: &mut Output) -> Result<(), Stop> {
-        let at = instant(api, &self.schedule, &self.at).await?.to_string();
-        let answer = api.get(&with_query(&verb(&self.schedule, "why"), &[("at", Some(&at))])).await?;
+        // A time of the wall clock goes out as it is: whether there is such a time is part of the answer.
+        if self.at.parse::<When>().is_err() {
+            return Err(no_time(&self.at));
+        }
+        let answer = api.get(&with_query(&verb(&self.schedule, "why"), &[("at", Some(&self.at))])).await?;
         if !self.show.is_for_people() {
             return Ok(show::json(out, &answer)?);
         }
@@ -413,6 +428,10 @@ async fn zone_of(api: &Api, schedule: &str) -> Result<TimeZone, Stop> {
     Ok(schedule["timezone"].as_str().and_then(|zone| TimeZone::get(zone).ok()).unwrap_or(TimeZone::UTC))
 }
 
+fn no_time(text: &str) -> Stop {
+    Stop::usage(format!("`{}` is no time; write 2026-11-01T08:00, or 2026-11-01T08:00:00Z", show::visible(text)))
+}
+
 /// A time as people write it: with an offset or a zone, or as the schedule's wall clock shows it.
 pub(super) async fn instant(api: &Api, schedule: &str, text: &str) -> Result<Timestamp, Stop> {
     if let Ok(at) = text.parse::<Timestamp>() {
@@ -421,9 +440,7 @@ pub(super) async fn instant(api: &Api, schedule: &str, text: &str) -> Result<Tim
     if let Ok(at) = text.parse::<Zoned>() {
         return Ok(at.timestamp());
     }
-    let wall: DateTime = text.parse().map_err(|_| {
-        Stop::usage(format!("`{}` is no time; write 2026-11-01T08:00, or 2026-11-01T08:00:00Z", show::visible(text)))
-    })?;
+    let wall: DateTime = text.parse().map_err(|_| no_time(text))?;
     let local = wall.to_zoned(zone_of(api, schedule).await?);
     Ok(local.map_err(|error| Stop::usage(error.to_string()))?.timestamp())
 }

@@ -190,6 +190,8 @@ crate::with_verbs!(Control, not_for_nodes {
 
 crate::with_verbs!(Limits, not_for_nodes {});
 
+crate::with_verbs!(Policies, not_for_nodes {});
+
 crate::with_verbs!(Access, not_for_nodes {
     fn recorded(&self, change: Change) -> Arc<dyn Store> {
         let _unasked = change;
