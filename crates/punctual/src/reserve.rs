@@ -23,7 +23,7 @@ pub struct Reserve {
 impl Reserve {
     pub(crate) fn new(punctual: Punctual, queue: String) -> Self {
         let holder = format!("process {}", std::process::id());
-        Self { punctual, queue, holder, expires_in: Duration::from_mins(5), wait: Duration::ZERO }
+        Self { punctual, queue, holder, expires_in: Duration::from_secs(5 * 60), wait: Duration::ZERO }
     }
 
     /// After how long it ends by itself, unless it is renewed; 5 minutes unless it is said.

@@ -19,10 +19,10 @@ pub(crate) enum List {
     Tokens,
     Audit,
     Backfills,
-    Calendars,
     Bulks,
     SerialKeys,
     Presets,
+    Calendars,
     Limits,
     Lines,
 }
@@ -39,10 +39,10 @@ impl List {
             Self::Tokens => 'k',
             Self::Audit => 'a',
             Self::Backfills => 'b',
-            Self::Calendars => 'c',
             Self::Bulks => 'u',
             Self::SerialKeys => 'h',
             Self::Presets => 'p',
+            Self::Calendars => 'c',
             Self::Limits => 'i',
             Self::Lines => 'o',
         }

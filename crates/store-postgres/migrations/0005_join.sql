@@ -104,6 +104,29 @@ BEGIN
 END
 $$;
 
+-- Lets exactly the head of each serial key be claimed. The same two statements as everywhere, and in this order: see
+-- `hold_serial_others`. The caller has locked the keys.
+CREATE FUNCTION punctual_internal.settle_serial_keys(keys text[]) RETURNS void
+LANGUAGE plpgsql SET search_path = '' AS $$
+BEGIN
+  UPDATE punctual_internal.queue AS q SET ready = false
+  FROM unnest(keys) AS w (key)
+  CROSS JOIN LATERAL (
+    SELECT h.job_id FROM punctual_internal.queue AS h WHERE h.serial_key = w.key
+    ORDER BY h.priority DESC, h.position, h.created_at, h.job_id LIMIT 1
+  ) AS head
+  WHERE q.serial_key = w.key AND q.ready AND q.job_id <> head.job_id;
+  UPDATE punctual_internal.queue AS q SET ready = true
+  FROM unnest(keys) AS w (key)
+  CROSS JOIN LATERAL (
+    SELECT h.job_id FROM punctual_internal.queue AS h WHERE h.serial_key = w.key
+    ORDER BY h.priority DESC, h.position, h.created_at, h.job_id LIMIT 1
+  ) AS head
+  WHERE q.job_id = head.job_id AND NOT q.ready
+    AND NOT EXISTS (SELECT 1 FROM punctual_internal.running AS g WHERE g.serial_key = w.key);
+END
+$$;
+
 -- Closes what waits under the keys of jobs that are to be made, by the rule of `job_key::decide`, and says what is left
 -- to be made. The caller has locked the keys.
 CREATE FUNCTION punctual_internal.settle_job_keys(wanted punctual_internal.wanted_job[], at timestamptz)
@@ -226,23 +249,8 @@ BEGIN
   )
   UPDATE punctual_internal.job_keys AS k SET job_id = m.id FROM making AS m WHERE k.key = m.job_key;
 
-  -- The same two statements as everywhere, and in this order: see `hold_serial_others`.
   IF serials IS NOT NULL THEN
-    UPDATE punctual_internal.queue AS q SET ready = false
-    FROM unnest(serials) AS w (key)
-    CROSS JOIN LATERAL (
-      SELECT h.job_id FROM punctual_internal.queue AS h WHERE h.serial_key = w.key
-      ORDER BY h.priority DESC, h.position, h.created_at, h.job_id LIMIT 1
-    ) AS head
-    WHERE q.serial_key = w.key AND q.ready AND q.job_id <> head.job_id;
-    UPDATE punctual_internal.queue AS q SET ready = true
-    FROM unnest(serials) AS w (key)
-    CROSS JOIN LATERAL (
-      SELECT h.job_id FROM punctual_internal.queue AS h WHERE h.serial_key = w.key
-      ORDER BY h.priority DESC, h.position, h.created_at, h.job_id LIMIT 1
-    ) AS head
-    WHERE q.job_id = head.job_id AND NOT q.ready
-      AND NOT EXISTS (SELECT 1 FROM punctual_internal.running AS g WHERE g.serial_key = w.key);
+    PERFORM punctual_internal.settle_serial_keys(serials);
   END IF;
   -- Told whether anybody waits now or not: who begins to wait before the commit would not see these jobs, and what the
   -- sequences `waits` and `told` say would outlive a rollback.

@@ -135,8 +135,8 @@ LANGUAGE sql STABLE SET search_path = '' AS $$
      ORDER BY q.priority DESC, q.position, q.created_at, q.job_id LIMIT 1))
 $$;
 
--- The same two statements as everywhere, and in this order: see `hold_serial_others`.
-CREATE FUNCTION punctual_internal.settle_serial_keys(keys text[]) RETURNS void
+-- As before, with a head that heeds what is held.
+CREATE OR REPLACE FUNCTION punctual_internal.settle_serial_keys(keys text[]) RETURNS void
 LANGUAGE plpgsql SET search_path = '' AS $$
 BEGIN
   UPDATE punctual_internal.queue AS q SET ready = false
@@ -146,89 +146,6 @@ BEGIN
   FROM (SELECT w.key, punctual_internal.serial_head(w.key) AS job_id FROM unnest(keys) AS w (key)) AS head
   WHERE q.job_id = head.job_id AND q.serial_key = head.key AND NOT q.ready
     AND NOT EXISTS (SELECT 1 FROM punctual_internal.running AS g WHERE g.serial_key = head.key);
-END
-$$;
-
--- Makes jobs inside the caller's own transaction, all or none, in the order given, and tells idle nodes at its commit.
--- The rules are those of the store's `enqueue_jobs`. The answer is the ids, in the same order.
-CREATE OR REPLACE FUNCTION punctual_internal.enqueue(jobs json, at timestamptz DEFAULT now(), tell boolean DEFAULT true)
-RETURNS SETOF uuid LANGUAGE plpgsql SET search_path = '' AS $$
-DECLARE
-  wanted punctual_internal.wanted_job[];
-  keys text[];
-  serials text[];
-  locked bigint;
-BEGIN
-  SELECT array_agg(w ORDER BY w.n) INTO wanted FROM punctual_internal.read_jobs(jobs, at) AS w;
-  IF wanted IS NULL THEN
-    RETURN;
-  END IF;
-  SELECT array_agg(w.job_key) INTO keys FROM unnest(wanted) AS w WHERE w.job_key IS NOT NULL;
-  IF cardinality(keys) <> (SELECT count(DISTINCT k) FROM unnest(keys) AS k) THEN
-    RAISE EXCEPTION 'punctual: a job key stands in this batch twice'
-      USING ERRCODE = 'invalid_parameter_value', HINT = 'Send one job for each key.';
-  END IF;
-
-  INSERT INTO punctual_internal.queues (name, created_at)
-  SELECT DISTINCT w.queue, at FROM unnest(wanted) AS w
-  WHERE NOT EXISTS (SELECT 1 FROM punctual_internal.queues AS q WHERE q.name = w.queue)
-  ORDER BY w.queue ON CONFLICT (name) DO NOTHING;
-  INSERT INTO punctual_internal.lanes (queue, job_type)
-  SELECT DISTINCT w.queue, w.job_type FROM unnest(wanted) AS w
-  WHERE NOT EXISTS (SELECT 1 FROM punctual_internal.lanes AS l WHERE l.queue = w.queue AND l.job_type = w.job_type)
-  ORDER BY w.queue, w.job_type ON CONFLICT (queue, job_type) DO NOTHING;
-
-  -- Job keys first, then serial keys, those of the jobs that are to be replaced among them; then the jobs themselves.
-  WHILE keys IS NOT NULL LOOP
-    INSERT INTO punctual_internal.job_keys (key) SELECT k FROM unnest(keys) AS k ORDER BY k
-    ON CONFLICT (key) DO NOTHING;
-    SELECT count(*) INTO locked FROM (
-      SELECT 1 FROM punctual_internal.job_keys AS k WHERE k.key = ANY (keys) ORDER BY k.key FOR UPDATE) AS l;
-    EXIT WHEN locked = cardinality(keys);
-  END LOOP;
-  SELECT array_agg(DISTINCT s.key) INTO serials FROM (
-    SELECT w.serial_key FROM unnest(wanted) AS w
-    UNION ALL
-    SELECT j.serial_key FROM punctual_internal.job_keys AS k
-    JOIN punctual_internal.jobs AS j ON j.id = punctual_internal.chain_end(k.job_id)
-    WHERE k.key = ANY (keys)
-  ) AS s (key) WHERE s.key IS NOT NULL;
-  IF serials IS NOT NULL THEN
-    PERFORM punctual_internal.lock_serial_keys(serials);
-  END IF;
-  IF keys IS NOT NULL THEN
-    wanted := punctual_internal.settle_job_keys(wanted, at);
-  END IF;
-
-  WITH making AS MATERIALIZED (
-    SELECT l.id AS lane_id, w.* FROM unnest(wanted) AS w
-    JOIN punctual_internal.lanes AS l ON l.queue = w.queue AND l.job_type = w.job_type
-    WHERE w.made
-  ), made AS (
-    INSERT INTO punctual_internal.jobs (
-      id, created_at, lane_id, priority, target, input, run_at, serial_key, job_key, job_key_mode, tags, retry, timeout_us,
-      template_id, grant_id, trigger, trigger_detail, trace_context, owner)
-    SELECT id, at, lane_id, priority, target, input, run_at, serial_key, job_key, job_key_mode, tags, retry, timeout_us,
-           template_id, grant_id, trigger, trigger_detail, trace_context, owner
-    FROM making
-  ), later AS (
-    INSERT INTO punctual_internal.delayed (job_id, run_at) SELECT id, run_at FROM making WHERE run_at > at
-  ), queued AS (
-    INSERT INTO punctual_internal.queue (job_id, lane_id, priority, ready, position, created_at, queued_at, serial_key)
-    SELECT id, lane_id, priority, serial_key IS NULL, nextval('punctual_internal.positions') * 1048576, at, at, serial_key
-    FROM (SELECT * FROM making WHERE (run_at > at) IS NOT TRUE ORDER BY n) AS m
-  )
-  UPDATE punctual_internal.job_keys AS k SET job_id = m.id FROM making AS m WHERE k.key = m.job_key;
-
-  IF serials IS NOT NULL THEN
-    PERFORM punctual_internal.settle_serial_keys(serials);
-  END IF;
-  -- Told whether anybody waits now or not: who begins to wait before the commit would not see these jobs, and what the
-  -- sequences `waits` and `told` say would outlive a rollback.
-  IF tell THEN
-    PERFORM pg_catalog.pg_notify('punctual_wake', '');
-  END IF;
-  RETURN QUERY SELECT w.id FROM unnest(wanted) AS w ORDER BY w.n;
 END
 $$;
 

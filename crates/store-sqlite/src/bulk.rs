@@ -4,7 +4,7 @@ use crate::SqliteStore;
 use crate::readings::{page_params, statements};
 use crate::rows::{self, Columns, Unreadable, document};
 use crate::tx::{Tx, value};
-use punctual_core::bulk::{Bulk, BulkAction, BulkCursor, BulkStep, BulkStretch, FilterDocument, NewBulk, STEP_MAX};
+use punctual_core::bulk::{Bulk, BulkAction, BulkCursor, BulkStep, BulkStretch, FilterDocument, NewBulk};
 use punctual_core::id::{BulkId, JobId};
 use punctual_core::readings::{Page, SCAN_MAX};
 use punctual_core::store::{StoreError, StoreResult};
@@ -138,14 +138,14 @@ impl Tx<'_> {
         self.one_bulk(id)
     }
 
-    pub(crate) fn advance_bulks(&mut self) -> StoreResult<BulkStep> {
+    pub(crate) fn advance_bulks(&mut self, step_max: usize) -> StoreResult<BulkStep> {
         let find = "SELECT id FROM punctual_bulk_operations WHERE ended_at IS NULL ORDER BY stepped_at, id LIMIT 1";
         let Some(id) = self.one(find, [], value::<[u8; 16]>)? else { return Ok(BulkStep::default()) };
         let bulk = self.one_bulk(BulkId::from_bytes(id))?;
         let mut step = BulkStep { more: true, ..BulkStep::default() };
         let mut cursor = bulk.cursor;
         if let Some(stretch) = bulk.asked.stretch(cursor, bulk.created_at) {
-            let page = jobs_of(self.connection(), &stretch, STEP_MAX)?;
+            let page = jobs_of(self.connection(), &stretch, step_max)?;
             for job in page.items {
                 if self.change_one(&bulk.asked, job)? { step.done += 1 } else { step.passed += 1 }
             }

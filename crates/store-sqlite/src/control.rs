@@ -3,7 +3,7 @@
 use crate::{SqliteStore, holds, serial};
 use async_trait::async_trait;
 use jiff::SignedDuration;
-use punctual_core::bulk::{Bulk, BulkStep, NewBulk};
+use punctual_core::bulk::{Bulk, BulkStep, NewBulk, STEP_MAX};
 use punctual_core::control::{Control, SerialHold};
 use punctual_core::cron::CronPreset;
 use punctual_core::duration;
@@ -42,7 +42,7 @@ impl Control for SqliteStore {
     }
 
     async fn advance_bulks(&self) -> StoreResult<BulkStep> {
-        let done = self.write(|tx| tx.advance_bulks()).await?;
+        let done = self.write(move |tx| tx.advance_bulks(STEP_MAX)).await?;
         if done.done > 0 {
             self.ring();
         }

@@ -46,26 +46,6 @@ macro_rules! with_verbs {
             async fn stats(&self, ended_since: Timestamp) -> Stats;
         }
     };
-    (Policies, $then:ident $others:tt) => {
-        $then! {
-            Policies $others
-            async fn create_calendar(
-                &self, name: Name, description: String, rules: CalendarRules
-            ) -> StoredCalendar;
-            async fn update_calendar_if_version(
-                &self, name: &str, version: i64, description: String, rules: CalendarRules
-            ) -> StoredCalendar;
-            async fn delete_calendar(&self, name: &str) -> ();
-            async fn calendar(&self, name: &str) -> Option<StoredCalendar>;
-            async fn calendars(&self, after: Option<&str>, limit: usize) -> Vec<StoredCalendar>;
-            async fn pause_schedule_until(
-                &self, id: ScheduleId, until: Timestamp, by: Option<String>, note: Option<String>
-            ) -> Schedule;
-            async fn fire_cap(&self) -> Option<u32>;
-            async fn set_fire_cap(&self, per_second: Option<u32>) -> Option<u32>;
-            async fn slots_kept_since(&self) -> Timestamp;
-        }
-    };
     (Control, $then:ident $others:tt) => {
         $then! {
             Control $others
@@ -84,6 +64,26 @@ macro_rules! with_verbs {
             async fn cron_preset(&self, name: &str) -> Option<CronPreset>;
             async fn delete_cron_preset(&self, name: &str) -> ();
             async fn renew_reservation(&self, id: ReservationId, for_how_long: SignedDuration) -> Reservation;
+        }
+    };
+    (Policies, $then:ident $others:tt) => {
+        $then! {
+            Policies $others
+            async fn create_calendar(
+                &self, name: Name, description: String, rules: CalendarRules
+            ) -> StoredCalendar;
+            async fn update_calendar_if_version(
+                &self, name: &str, version: i64, description: String, rules: CalendarRules
+            ) -> StoredCalendar;
+            async fn delete_calendar(&self, name: &str) -> ();
+            async fn calendar(&self, name: &str) -> Option<StoredCalendar>;
+            async fn calendars(&self, after: Option<&str>, limit: usize) -> Vec<StoredCalendar>;
+            async fn pause_schedule_until(
+                &self, id: ScheduleId, until: Timestamp, by: Option<String>, note: Option<String>
+            ) -> Schedule;
+            async fn fire_cap(&self) -> Option<u32>;
+            async fn set_fire_cap(&self, per_second: Option<u32>) -> Option<u32>;
+            async fn slots_kept_since(&self) -> Timestamp;
         }
     };
     (Limits, $then:ident $others:tt) => {

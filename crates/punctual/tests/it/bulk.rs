@@ -17,6 +17,10 @@ const JOBS: usize = 15 * STEP_MAX;
 /// How many workers are killed.
 const KILLS: usize = 4;
 
+fn whole(count: usize) -> i64 {
+    i64::try_from(count).unwrap()
+}
+
 /// Jobs that have failed for good, of a kind that no worker offers.
 async fn failed_jobs(world: &World) -> Vec<JobId> {
     let spec = NewJob { retry: RetryPolicy::none(), ..NewJob::new(Target::task("nobody")) };
@@ -32,7 +36,7 @@ async fn failed_jobs(world: &World) -> Vec<JobId> {
         world.store.finish_runs_if_leased(lease, ends).await.unwrap();
     }
     world.store.leave_if_leased(lease).await.unwrap();
-    assert_eq!(world.number("SELECT count(*) FROM {runs} WHERE outcome = 'failed'").await, JOBS as i64);
+    assert_eq!(world.number("SELECT count(*) FROM {runs} WHERE outcome = 'failed'").await, whole(JOBS));
     jobs
 }
 
@@ -63,7 +67,7 @@ on_both_stores! {
         world.until("SELECT count(*) FROM {bulk_operations} WHERE ended_at IS NULL", |open| open == 0).await;
         let bulk = world.store.bulk(id).await.unwrap().unwrap();
         assert_eq!((bulk.done, bulk.passed, bulk.cancelled), (JOBS as u64, 0, false));
-        assert_eq!(world.number("SELECT count(*) FROM {jobs} WHERE retry_of IS NOT NULL").await, JOBS as i64);
-        assert_eq!(world.number("SELECT count(DISTINCT retry_of) FROM {jobs}").await, jobs.len() as i64);
+        assert_eq!(world.number("SELECT count(*) FROM {jobs} WHERE retry_of IS NOT NULL").await, whole(JOBS));
+        assert_eq!(world.number("SELECT count(DISTINCT retry_of) FROM {jobs}").await, whole(jobs.len()));
     }
 }

@@ -78,9 +78,10 @@ on_both_stores! {
         world.store.enqueue_jobs(vec![spec("free", 0)]).await.unwrap();
         world.until("SELECT count(*) FROM {runs} WHERE outcome = 'completed'", |done| done == 1).await;
         let renewed = "SELECT count(*) FROM {reservations} WHERE expires_at > ";
-        let literal = match world.url.starts_with("sqlite") {
-            true => first.expires_at.as_microsecond().to_string(),
-            false => format!("'{}'", first.expires_at),
+        let literal = if world.url.starts_with("sqlite") {
+            first.expires_at.as_microsecond().to_string()
+        } else {
+            format!("'{}'", first.expires_at)
         };
         world.until(&format!("{renewed}{literal}"), |renewed| renewed == 1).await;
         assert_eq!(order(world, "held").await, before, "nothing was handed out, and nobody moved");

@@ -22,7 +22,7 @@ async fn at_once<T>(work: impl Future<Output = T>) -> T {
 }
 
 /// Waits until so many connections of the database wait for a lock.
-async fn until_waiting(own: &Own, wanted: i64) {
+pub async fn until_waiting(own: &Own, wanted: i64) {
     let waiting = "SELECT count(*) FROM pg_stat_activity
                    WHERE datname = current_database() AND wait_event_type = 'Lock'";
     for _ in 0..500 {

@@ -1,12 +1,15 @@
 //! Enqueueing inside the caller's own transaction: the database's function does what the store's verb does.
 
+use crate::defences::until_waiting;
 use crate::harness::{Own, done, node};
+use punctual_core::control::Control;
 use punctual_core::id::JobId;
 use punctual_core::job::{JobState, NewJob, Timeout, Whereabouts};
 use punctual_core::job_key::{JobKey, JobKeyMode};
 use punctual_core::run::Trigger;
 use punctual_core::store::{Store, StoreResult};
 use punctual_core::target::Target;
+use punctual_core::unique::Unique;
 use punctual_store_postgres::join;
 use punctual_testkit::harness::block_on;
 use punctual_testkit::prelude::*;
@@ -91,6 +94,28 @@ fn a24_a_job_made_in_the_callers_transaction_is_the_one_that_the_store_would_mak
             let count = format!("SELECT count(*) FROM punctual_internal.{sql}");
             assert_eq!(by_function.number(&count).await, by_verb.number(&count).await, "{sql}");
         }
+    });
+}
+
+#[test]
+fn c18_a_unique_job_is_one_with_those_of_open_transactions() {
+    block_on(async {
+        let own = own().await;
+        let once = || NewJob { unique: Some(Unique::by_key("k", secs(3600))), ..job() };
+        let mut client = own.database.connect().await;
+        let transaction = client.transaction().await.unwrap();
+        let undone = enqueue_in(&transaction, &[once()]).await.unwrap();
+        // Whoever comes meanwhile waits to see what becomes of it.
+        let rolling_back = async {
+            until_waiting(&own, 1).await;
+            transaction.rollback().await.unwrap();
+        };
+        let (made, ()) = tokio::join!(own.store.enqueue_once(vec![once()]), rolling_back);
+        let made = made.unwrap()[0];
+        assert!(made.is_new && made.id != undone[0], "what was rolled back does not count");
+        let transaction = client.transaction().await.unwrap();
+        assert_eq!(enqueue_in(&transaction, &[once(), once()]).await.unwrap(), [made.id, made.id]);
+        transaction.commit().await.unwrap();
     });
 }
 

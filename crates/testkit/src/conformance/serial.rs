@@ -10,8 +10,9 @@ use punctual_core::schedule::ScheduleDefinition;
 use punctual_core::store::Lease;
 use punctual_core::unique::Unique;
 
-fn holding(policy: RetryPolicy) -> RetryPolicy {
-    RetryPolicy { serial_on_failure: SerialOnFailure::Hold, ..policy }
+fn holding(mut policy: RetryPolicy) -> RetryPolicy {
+    policy.serial_on_failure = SerialOnFailure::Hold;
+    policy
 }
 
 fn strict(key: &str) -> NewJob {

@@ -49,6 +49,7 @@ struct ReprioritiseArgs {
 }
 
 #[derive(Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 struct ChangeArgs {
     #[command(flatten)]
     filter: FilterArgs,

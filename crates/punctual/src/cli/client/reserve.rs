@@ -55,9 +55,9 @@ impl ReserveArgs {
             let words = format!("{id} until {until}; give it back with `punctual queue release {id}`");
             return show::said(out, self.show, &answer, &words);
         };
-        let hold = Hold { api, id, expires_in: self.expires_in };
-        let ran = hold.during(&self.argv, signals).await;
-        hold.release().await?;
+        let reservation = Hold { api, id, expires_in: self.expires_in };
+        let ran = reservation.during(&self.argv, signals).await;
+        reservation.release().await?;
         ran
     }
 
