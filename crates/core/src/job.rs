@@ -158,6 +158,14 @@ pub struct NewJob {
     pub owner: Option<String>,
 }
 
+/// Refuses tags that limits could not count.
+pub(crate) fn check_tags(tags: &[String]) -> Result<(), Invalid> {
+    if tags.len() > 32 {
+        return Err(Invalid::new("tags", "are more than 32").remedy("use fewer tags"));
+    }
+    tags.iter().try_for_each(|tag| name::check(tag).map_err(|e| Invalid { field: "tags".into(), ..e }))
+}
+
 impl NewJob {
     /// A job with the usual policies.
     pub fn new(target: Target) -> Self {
@@ -194,7 +202,7 @@ impl NewJob {
             serial_key: serial.then(|| schedule.id.to_string()),
             job_key: None,
             unique: None,
-            tags: Vec::new(),
+            tags: definition.tags.clone(),
             retry: definition.retry.clone(),
             timeout: definition.timeout,
             template_id: definition.template_id,
@@ -233,10 +241,7 @@ impl NewJob {
         name::check_text("trigger_detail", self.trigger_detail.as_deref().unwrap_or_default())?;
         name::check_text("trace_context", self.trace_context.as_deref().unwrap_or_default())?;
         name::check_text("owner", self.owner.as_deref().unwrap_or_default())?;
-        if self.tags.len() > 32 {
-            return Err(Invalid::new("tags", "are more than 32").remedy("use fewer tags"));
-        }
-        self.tags.iter().try_for_each(|tag| named("tags", tag))
+        check_tags(&self.tags)
     }
 }
 

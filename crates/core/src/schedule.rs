@@ -158,6 +158,8 @@ pub struct ScheduleDefinition {
     pub queue: String,
     /// The priority of its jobs; larger goes first.
     pub priority: i32,
+    /// Resource tags of its jobs, which limits count.
+    pub tags: Vec<String>,
     /// Whether its jobs run one at a time, in order, across all nodes (A06).
     pub serial: bool,
     /// How its jobs are tried again.
@@ -215,6 +217,7 @@ impl ScheduleDefinition {
             missed: Missed::default(),
             overlap: Overlap::Allow,
             max_concurrent_runs: None,
+            tags: Vec::new(),
             burst_allowed: false,
             pause_after_failures: None,
             jitter: SignedDuration::ZERO,
@@ -266,6 +269,7 @@ impl ScheduleDefinition {
             return Err(Invalid::new("max_concurrent_runs", "is 0, so that nothing would ever run")
                 .remedy("use 1 or more, or pause the schedule"));
         }
+        crate::job::check_tags(&self.tags)?;
         if self.pause_after_failures == Some(0) {
             return Err(Invalid::new("pause_after_failures", "is 0, so that it would always be paused")
                 .remedy("use 1 or more, or leave it out to go on whatever happens"));

@@ -74,6 +74,7 @@ struct Rest {
     input: Json,
     queue: Option<String>,
     priority: i32,
+    tags: Vec<String>,
     serial: bool,
     retry: RetryPolicy,
     timeout: Timeout,
@@ -178,6 +179,12 @@ impl ScheduleBuilder {
     /// The queue of its jobs; `default` unless it is said.
     pub fn queue(mut self, queue: impl Into<String>) -> Self {
         self.rest.queue = Some(queue.into());
+        self
+    }
+
+    /// The tags of its jobs, which limits count.
+    pub fn tags<S: Into<String>>(mut self, tags: impl IntoIterator<Item = S>) -> Self {
+        self.rest.tags = tags.into_iter().map(Into::into).collect();
         self
     }
 
@@ -294,6 +301,7 @@ impl ScheduleBuilder {
             input: rest.input,
             queue: rest.queue.unwrap_or(usual.queue),
             priority: rest.priority,
+            tags: rest.tags,
             serial: rest.serial,
             retry: rest.retry,
             timeout: rest.timeout,

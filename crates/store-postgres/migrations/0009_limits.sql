@@ -44,6 +44,8 @@ $$;
 CREATE TRIGGER new_lane BEFORE INSERT ON punctual_internal.lanes
   FOR EACH ROW EXECUTE FUNCTION punctual_internal.new_lane();
 
+ALTER TABLE punctual_internal.schedules ADD COLUMN tags json;
+
 -- The level of a bucket now. A clock that was turned back brings nothing.
 CREATE FUNCTION punctual_internal.refilled(level bigint, level_at timestamptz, jobs bigint, per_us bigint, burst bigint,
                                            at timestamptz)

@@ -6,7 +6,7 @@
 -- were sent mean that a lane is missing or that somebody edited one meanwhile; a slot that was decided before is
 -- refused by the ledger's primary key. Then the caller undoes everything, and fires them one by one.
 WITH due AS MATERIALIZED (
-  SELECT w.*, s.target, s.input, s.priority, s.retry, s.timeout_us, s.template_id, s.grant_id, s.owner,
+  SELECT w.*, s.target, s.input, s.priority, s.retry, s.timeout_us, s.template_id, s.grant_id, s.owner, s.tags,
          coalesce(w.detail, s.cron) AS trigger_detail, l.id AS lane_id
   FROM unnest($3::uuid[], $4::bigint[], $5::timestamptz[], $6::uuid[], $7::bigint[], $8::timestamptz[],
               $9::timestamptz[], $10::timestamptz[], $11::boolean[], $12::text[])
@@ -23,13 +23,13 @@ WITH due AS MATERIALIZED (
   FROM due
 ), made AS (
   INSERT INTO punctual_internal.jobs (id, created_at, lane_id, priority, target, input, retry, timeout_us, template_id,
-                                      grant_id, trigger, trigger_detail, schedule_id, slot_at, owner)
+                                      grant_id, trigger, trigger_detail, schedule_id, slot_at, owner, tags)
   SELECT job_id, $1, lane_id, priority, target, input, retry, timeout_us, template_id, grant_id,
-         CASE WHEN catchup THEN 'catchup' ELSE 'schedule' END, trigger_detail, schedule_id, slot_at, owner
+         CASE WHEN catchup THEN 'catchup' ELSE 'schedule' END, trigger_detail, schedule_id, slot_at, owner, tags
   FROM due
 ), queued AS (
-  INSERT INTO punctual_internal.queue (job_id, lane_id, priority, ready, position, created_at, queued_at, schedule_id)
-  SELECT job_id, lane_id, priority, true, nextval('punctual_internal.positions') * 1048576, $1, $1, schedule_id
+  INSERT INTO punctual_internal.queue (job_id, lane_id, priority, ready, position, created_at, queued_at, schedule_id, tags)
+  SELECT job_id, lane_id, priority, true, nextval('punctual_internal.positions') * 1048576, $1, $1, schedule_id, tags
   FROM due
 ), live AS (
   INSERT INTO punctual_internal.schedule_live (schedule_id, job_id) SELECT schedule_id, job_id FROM due

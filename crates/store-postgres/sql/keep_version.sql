@@ -7,5 +7,6 @@ SELECT id, version, $2, json_build_object(
   'priority', priority, 'serial', serial, 'retry', retry, 'timeout_us', timeout_us, 'missed', missed,
   'overlap', overlap, 'max_concurrent_runs', max_concurrent_runs, 'jitter_us', jitter_us, 'depends_on', depends_on,
   'depends_within_us', depends_within_us, 'grant_id', grant_id, 'owner', owner, 'source', source,
-  'burst_allowed', burst_allowed, 'pause_after_failures', pause_after_failures)
+  'burst_allowed', burst_allowed, 'pause_after_failures', pause_after_failures,
+  'tags', tags)
 FROM punctual_internal.schedules WHERE id = $1

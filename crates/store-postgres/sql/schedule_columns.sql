@@ -8,6 +8,7 @@ SELECT
   nullif(s.serial, false), nullif(s.retry::text, '{}'), s.timeout_us, nullif(s.missed::text, '{"policy":"once"}'),
   nullif(s.overlap, 'allow'), s.max_concurrent_runs, nullif(s.jitter_us, 0), s.depends_on, s.depends_within_us,
   s.grant_id, s.owner, nullif(s.source, 'api'), nullif(s.burst_allowed, false), s.pause_after_failures,
+  s.tags::text,
   nullif(t.enabled, true), t.next_slot_at, t.next_run_at, t.last_slot_at, t.last_enqueued_at, t.last_job_id,
   t.fired_through, t.exhausted_at, t.problem, t.no_executor_since, t.paused_at, t.paused_by, t.pause_note, t.paused_until,
   nullif(t.fired_from, 'store'), t.forgiven_at, t.forgiven_failures,

@@ -200,6 +200,7 @@ fn definition(c: &mut Columns<'_>) -> Result<ScheduleDefinition, Unreadable> {
         source: c.word_or(Source::Api)?,
         burst_allowed: c.or(false)?,
         pause_after_failures: small_count(c, "pause_after_failures")?,
+        tags: tags(c)?,
     })
 }
 

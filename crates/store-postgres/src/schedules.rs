@@ -158,6 +158,7 @@ impl Tx<'_> {
             time(schedule.updated_at),
             d.burst_allowed,
             d.pause_after_failures.map(i64::from),
+            (!d.tags.is_empty()).then(|| document("tags", &d.tags)).transpose()?,
         ];
         match self.execute(sql::insert_schedule, params).await {
             Ok(_) => Ok(()),

@@ -19,3 +19,23 @@ CREATE TABLE punctual_limits (
   CHECK ((rate_jobs IS NULL) = (rate_per_us IS NULL) AND (rate_jobs IS NULL) = (rate_burst IS NULL)
     AND (rate_jobs IS NULL) = (level IS NULL) AND (rate_jobs IS NULL) = (level_at IS NULL))
 ) STRICT, WITHOUT ROWID;
+
+ALTER TABLE punctual_schedules ADD COLUMN tags TEXT CHECK (tags IS NULL OR json_valid(tags));
+
+-- How rows are read: the column order is what the decoder expects.
+DROP VIEW punctual_schedule_rows;
+CREATE VIEW punctual_schedule_rows AS
+SELECT
+  s.id, s.version, s.created_at, s.updated_at, s.anchor_at, s.seed,
+  s.name, s.description, s.labels, s.cron, s.every_us, s.at, s.timezone, s.dst_gap, s.dst_overlap,
+  s.starts_at, s.ends_at, s.calendar, s.target, s.input, s.template_id, s.queue, s.priority, s.serial, s.retry,
+  s.timeout_us, s.missed, s.overlap, s.max_concurrent_runs, s.jitter_us, s.depends_on, s.depends_within_us,
+  s.grant_id, s.owner, s.source, s.burst_allowed, s.pause_after_failures, s.tags,
+  t.enabled, t.next_slot_at, t.next_run_at, t.last_slot_at, t.last_enqueued_at, t.last_job_id, t.fired_through,
+  t.exhausted_at, t.problem, t.no_executor_since, t.paused_at, t.paused_by, t.pause_note, t.paused_until,
+  t.fired_from, t.forgiven_at, t.forgiven_failures,
+  r.last_run_at, r.last_outcome, r.last_success_at, r.consecutive_failures,
+  s.deleted_at, t.schedule_id, s.job_type
+FROM punctual_schedule_state AS t
+JOIN punctual_schedules AS s ON s.id = t.schedule_id
+LEFT JOIN punctual_schedule_results AS r ON r.schedule_id = t.schedule_id;

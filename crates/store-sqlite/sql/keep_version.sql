@@ -7,5 +7,6 @@ SELECT id, version, ?2, json_object(
   'priority', priority, 'serial', serial, 'retry', json(retry), 'timeout_us', timeout_us, 'missed', json(missed),
   'overlap', overlap, 'max_concurrent_runs', max_concurrent_runs, 'jitter_us', jitter_us, 'depends_on', hex(depends_on),
   'depends_within_us', depends_within_us, 'grant_id', hex(grant_id), 'owner', owner, 'source', source,
-  'burst_allowed', burst_allowed, 'pause_after_failures', pause_after_failures)
+  'burst_allowed', burst_allowed, 'pause_after_failures', pause_after_failures,
+  'tags', json(tags))
 FROM punctual_schedules WHERE id = ?1

@@ -164,6 +164,7 @@ fn definition(c: &mut Columns<'_>) -> Result<ScheduleDefinition, Unreadable> {
         source: c.word()?,
         burst_allowed: c.next()?,
         pause_after_failures: c.next()?,
+        tags: tags(c)?,
     })
 }
 

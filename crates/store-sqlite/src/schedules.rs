@@ -127,6 +127,7 @@ impl Tx<'_> {
             schedule.updated_at.as_microsecond(),
             d.burst_allowed,
             d.pause_after_failures,
+            (!d.tags.is_empty()).then(|| document("tags", &d.tags)).transpose()?,
         ];
         match self.try_execute(sql::insert_schedule, params)? {
             Ok(_) => Ok(()),

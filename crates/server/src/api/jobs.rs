@@ -17,7 +17,7 @@ use jiff::Timestamp;
 use punctual_core::access::{Role, retry_by_hand};
 use punctual_core::id::{JobId, ScheduleId};
 use punctual_core::invalid::Invalid;
-use punctual_core::job::{JobState, JobView, NewJob, Origin, Whereabouts};
+use punctual_core::job::{JobState, JobView, NewJob, Origin};
 use punctual_core::order::Move;
 use punctual_core::readings::{JobFilter, JobsIn};
 use punctual_core::store::Cancelled;
@@ -203,22 +203,8 @@ pub(crate) async fn visible(state: &AppState, caller: &Caller, text: &str) -> An
     responses((status = 200, description = "the job", body = JobBody)))]
 pub(crate) async fn get(State(state): State<AppState>, caller: Caller, Named(id): Named) -> Answered<Json<JobBody>> {
     let view = visible(&state, &caller, &id).await?;
-    let why = waits_for(&state, &view).await?;
+    let why = super::waiting::reason(&state, &view).await?;
     Ok(Json(JobBody::from(view).waiting_for(why)))
-}
-
-/// Why a queued job may not be claimed, in words.
-async fn waits_for(state: &AppState, view: &JobView) -> Answered<Option<String>> {
-    let (Whereabouts::Queued { ready: false, .. }, Some(key)) = (&view.whereabouts, &view.job.spec.serial_key) else {
-        return Ok(None);
-    };
-    Ok(Some(match state.store.serial_hold(key).await? {
-        None => format!("another job of the serial key `{key}` runs or comes first"),
-        Some(hold) => format!(
-            "the serial key `{key}` is held since {}, because the job {} failed; retry that job, or release the key",
-            hold.held_at, hold.job_id
-        ),
-    }))
 }
 
 /// The last job of a chain: the job itself, or the latest of its retries.

@@ -19,6 +19,7 @@ pub(crate) mod steering;
 pub(crate) mod system;
 pub(crate) mod templates;
 pub(crate) mod tokens;
+mod waiting;
 pub(crate) mod why;
 pub(crate) mod words;
 

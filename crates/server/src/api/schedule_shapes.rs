@@ -75,6 +75,8 @@ pub(crate) struct NewScheduleBody {
     queue: Option<String>,
     /// Larger goes first; 0 unless said otherwise.
     priority: Option<i32>,
+    /// Resource tags of its jobs, which limits count.
+    tags: Option<Vec<String>>,
     /// Whether its jobs run one at a time, in order.
     #[serde(default)]
     serial: bool,
@@ -191,6 +193,7 @@ impl NewScheduleBody {
             template_id: job.template_id,
             queue: self.queue.unwrap_or(job.queue),
             priority: self.priority.unwrap_or(job.priority),
+            tags: self.tags.unwrap_or(job.tags),
             serial: self.serial,
             retry: self.retry.unwrap_or(job.retry),
             timeout: self.timeout.unwrap_or(job.timeout),
@@ -277,6 +280,7 @@ pub(crate) struct Definition {
     input: Json,
     queue: String,
     priority: i32,
+    tags: Vec<String>,
     serial: bool,
     #[schema(value_type = RetryDocument)]
     retry: RetryPolicy,
@@ -322,6 +326,7 @@ impl From<&ScheduleDefinition> for Definition {
             input: d.input,
             queue: d.queue,
             priority: d.priority,
+            tags: d.tags.clone(),
             serial: d.serial,
             retry: d.retry,
             timeout: d.timeout,

@@ -363,11 +363,19 @@ async fn c14_limits_are_set_looked_at_and_removed(world: &World) {
     assert_eq!(of_queue(json!({ "paused": false })).await.expect(200)["concurrency"], 1, "what is not said stays");
     assert_eq!(of_queue(json!({ "concurrency": null })).await.expect(200)["concurrency"], Value::Null);
     assert_eq!(world.call("GET", "/limits/queue:mail").send().await.refused(404), "not_found");
+    let stuck =
+        world.post("/jobs", &json!({ "target": { "kind": "task", "name": "t" }, "tags": ["gpu"] })).await.expect(201);
+    let why = async || world.get(&format!("/jobs/{}", stuck["id"].as_str().unwrap())).await["waits_for"].clone();
+    assert_eq!(why().await, "a node that runs `task:t`; none of those that live does");
+    world.call("PUT", "/limits/tag:gpu").json(&json!({ "concurrency": 0 })).send().await.expect(200);
+    assert_eq!(why().await, "the limit `tag:gpu` is full: 0 run, and 0 may at once");
+    world.call("PATCH", "/queues/default").json(&json!({ "paused": true })).send().await.expect(200);
+    assert_eq!(why().await, "the queue `default` is paused; resume it");
     world.call("DELETE", "/limits/tag:gpu").send().await.expect(204);
     assert_eq!(world.call("DELETE", "/limits/tag:gpu").send().await.refused(404), "not_found");
     let audit = world.get("/audit?subject=limit:tag:gpu").await;
     let actions: Vec<_> = audit["items"].as_array().unwrap().iter().map(|row| row["action"].clone()).collect();
-    assert_eq!(actions, ["limit.remove", "limit.set"]);
+    assert_eq!(actions, ["limit.remove", "limit.set", "limit.set"]);
 }
 
 async fn d09_templates_are_made_and_used(world: &World) {

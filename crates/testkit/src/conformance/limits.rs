@@ -357,3 +357,24 @@ pub async fn c14_the_stores_agree_on_the_use_of_every_limit(world: &mut World) {
     let expected = [("queue:default", 3), ("tag:x", 2), ("tag:y", 1)];
     assert_eq!(used, expected.map(|(subject, running)| (subject.to_owned(), running)));
 }
+
+/// Of the two ways in which slots are fired, many at once and one by one.
+pub async fn c14_the_jobs_of_a_schedule_carry_its_tags(world: &mut World) {
+    set(world, at_once("tag:gpu", 1)).await;
+    let tagged =
+        |name: &str| punctual_core::schedule::ScheduleDefinition { tags: vec!["gpu".to_owned()], ..minutely(name) };
+    let (one, two) = (world.create(tagged("one")).await, world.create(tagged("two")).await);
+    let serial = punctual_core::schedule::ScheduleDefinition { serial: true, ..tagged("three") };
+    world.create(serial).await;
+    assert_eq!(world.schedule(one.id).await.definition.tags, ["gpu"]);
+    let lease = world.node("a").await;
+    world.set_time("00:01:00");
+    let fired = world.fire().await.jobs;
+    assert_eq!(fired.len(), 3);
+    assert_eq!(world.job(fired[0]).await.job.spec.tags, ["gpu"]);
+    let first = world.claim(lease, ALL).await;
+    assert_eq!(first.len(), 1, "the others wait, whichever way they were fired");
+    let triggered = world.store().trigger_schedule(two.id, None, None).await.expect("it is triggered");
+    assert_eq!(world.job(triggered).await.job.spec.tags, ["gpu"]);
+    assert!(world.claim(lease, ALL).await.is_empty());
+}

@@ -124,6 +124,7 @@ macro_rules! for_each_conformance_case {
                 c14_many_who_claim_at_once_never_go_beyond_a_limit,
                 c14_by_chance_the_stores_hand_out_what_a_plain_count_says,
                 c14_the_stores_agree_on_the_use_of_every_limit,
+                c14_the_jobs_of_a_schedule_carry_its_tags,
             }
             readings {
                 b10_jobs_made_at_the_same_instant_are_listed_once_each,

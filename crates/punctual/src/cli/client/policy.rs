@@ -68,6 +68,9 @@ pub(crate) struct PolicyArgs {
     /// Higher goes first [default: 0]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     priority: Option<i32>,
+    /// A tag of its jobs that limits count; may be given several times
+    #[arg(long = "tag", value_name = "TAG")]
+    tags: Vec<String>,
     /// Whether its jobs run one at a time, in order
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", require_equals = true)]
     serial: Option<bool>,
@@ -121,6 +124,7 @@ impl PolicyArgs {
         body.put("jitter", self.jitter.as_ref());
         body.put("timeout", self.timeout.as_ref());
         body.put("priority", self.priority);
+        body.put("tags", Some(&self.tags).filter(|tags| !tags.is_empty()));
         body.put("serial", self.serial);
         body.put("max_concurrent_runs", self.max_concurrent_runs);
         body.put("burst_allowed", self.burst_allowed);
