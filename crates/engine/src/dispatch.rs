@@ -200,7 +200,7 @@ impl Desk {
         // What was claimed is ours, whatever became of the reports.
         let claimed = claimed.map(|claimed| {
             done.claimed = claimed.len();
-            done.more_in = claimed.more_in.map(|wait| wait.unsigned_abs());
+            done.more_in = claimed.more_in.map(jiff::SignedDuration::unsigned_abs);
             let since = self.uptime.now();
             self.waiting.extend(claimed.into_iter().map(|claimed| WaitingJob { claimed, since }));
         });

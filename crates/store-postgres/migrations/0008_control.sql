@@ -153,7 +153,7 @@ ALTER TABLE punctual_internal.templates ADD COLUMN parameters json NOT NULL DEFA
 
 CREATE TABLE punctual_internal.cron_presets (
   name text COLLATE "C" NOT NULL PRIMARY KEY,
-  expression text NOT NULL,
-  description text NOT NULL DEFAULT '',
+  expression text COLLATE "C" NOT NULL,
+  description text COLLATE "C" NOT NULL DEFAULT '',
   created_at timestamptz NOT NULL
 );

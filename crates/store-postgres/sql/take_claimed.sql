@@ -1,3 +1,4 @@
+-- The end of both claims: takes out of each lane what was decided, and writes down that it runs.
 ), taken AS (
   DELETE FROM punctual_internal.queue WHERE ctid = ANY (ARRAY(
     SELECT p.ctid FROM quotas

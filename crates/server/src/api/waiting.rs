@@ -12,7 +12,6 @@ const LIMITS_MAX: usize = 10_000;
 pub(crate) async fn reason(state: &AppState, view: &JobView) -> Answered<Option<String>> {
     let spec = &view.job.spec;
     match &view.whereabouts {
-        Whereabouts::Delayed { run_at: Some(at) } => Ok(Some(format!("its time, {at}"))),
         Whereabouts::Delayed { run_at: None } => Ok(Some("the end of the job before it".to_owned())),
         Whereabouts::Queued { ready, .. } => {
             if !ready && let Some(key) = &spec.serial_key {
@@ -26,7 +25,8 @@ pub(crate) async fn reason(state: &AppState, view: &JobView) -> Answered<Option<
             }
             node(state, &spec.target.job_type()).await
         }
-        Whereabouts::Running(_) | Whereabouts::Closed(_) => Ok(None),
+        // What waits for its time says so itself.
+        Whereabouts::Delayed { run_at: Some(_) } | Whereabouts::Running(_) | Whereabouts::Closed(_) => Ok(None),
     }
 }
 
