@@ -123,14 +123,24 @@ pub(crate) struct QueuePatch {
     /// Whether it hands out nothing.
     paused: Option<bool>,
     /// How many of its jobs run at once, on all nodes together; null lets any number.
-    #[serde(default, deserialize_with = "given")]
+    #[serde(default)]
     #[schema(value_type = Option<u32>, maximum = 1_000_000)]
-    concurrency: Option<Option<u32>>,
+    concurrency: NewBound,
 }
 
-/// Tells a null from nothing at all.
-fn given<'de, D: serde::Deserializer<'de>>(value: D) -> Result<Option<Option<u32>>, D::Error> {
-    Option::deserialize(value).map(Some)
+/// What is to become of a bound: a null is something else than nothing at all.
+#[derive(Debug, Default)]
+enum NewBound {
+    #[default]
+    Kept,
+    Lifted,
+    Set(u32),
+}
+
+impl<'de> Deserialize<'de> for NewBound {
+    fn deserialize<D: serde::Deserializer<'de>>(value: D) -> Result<Self, D::Error> {
+        Ok(Option::deserialize(value)?.map_or(Self::Lifted, Self::Set))
+    }
 }
 
 /// Pause a queue, let it go on, or limit it; it is made by its first use, and pausing is one.
@@ -141,10 +151,13 @@ pub(crate) async fn patch(ask: Ask, Named(name): Named, sent: Sent<QueuePatch>) 
     if let Some(paused) = paused {
         set_paused(&ask, &name, paused).await?;
     }
-    if let Some(concurrency) = concurrency {
-        existing(&ask.state, &name).await?;
-        super::limits::set_queue_concurrency(&ask, &name, concurrency).await?;
-    }
+    let concurrency = match concurrency {
+        NewBound::Kept => return Ok(Json(existing(&ask.state, &name).await?.into())),
+        NewBound::Lifted => None,
+        NewBound::Set(jobs) => Some(jobs),
+    };
+    existing(&ask.state, &name).await?;
+    super::limits::set_queue_concurrency(&ask, &name, concurrency).await?;
     Ok(Json(existing(&ask.state, &name).await?.into()))
 }
 
