@@ -250,8 +250,9 @@ async fn decide(client: &Client, schedule: Uuid, slot_at: Timestamp) -> usize {
     let (at, nobody) = (SystemTime::from(slot_at), None::<Uuid>);
     let (id, slot, job, number) = (vec![schedule], vec![at], vec![nobody], vec![1_i64]);
     let (decision, reason) = (vec!["skipped"], vec!["edited"]);
-    let params: [&(dyn ToSql + Sync); 11] =
-        [&at, &nobody, &id, &slot, &slot, &number, &decision, &reason, &job, &number, &number];
+    let note = vec![None::<&str>];
+    let params: [&(dyn ToSql + Sync); 12] =
+        [&at, &nobody, &id, &slot, &slot, &number, &decision, &reason, &job, &number, &number, &note];
     client.query(*statement, &params).await.unwrap().len()
 }
 

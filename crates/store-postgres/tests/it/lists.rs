@@ -193,6 +193,8 @@ fn other_lists() -> Vec<Asked> {
         page("nodes_page_alive", format!("{}, {PAGE}", id(2_000_000))).with_some().counted(1),
         page("templates_page", format!("'', {PAGE}")),
         page("templates_page", format!("'t5', {PAGE}")),
+        page("calendars_page", format!("'', {PAGE}")),
+        page("calendars_page", format!("'c5', {PAGE}")),
         page("tokens_page", format!("{}, {PAGE}", id(2_000_000))),
         page("tokens_page", format!("{}, {PAGE}", id(50_000))),
         page("audit_page", format!("{}, {PAGE}", id(2_000_000))),

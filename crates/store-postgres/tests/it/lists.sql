@@ -55,6 +55,8 @@ INSERT INTO punctual_internal.api_tokens (id, prefix, hash, name, owner, role, c
   FROM generate_series(1, 100000) AS i;
 INSERT INTO punctual_internal.templates (id, name, job, created_at)
   SELECT id_of(i), 't' || i, '{}', at_of(i) FROM generate_series(1, 100000) AS i;
+INSERT INTO punctual_internal.calendars (name, rules, created_at, updated_at)
+  SELECT 'c' || i, '{}', at_of(i), at_of(i) FROM generate_series(1, 100000) AS i;
 -- The ten that are alive are the oldest, which is where a list that reads past the others finds them last.
 INSERT INTO punctual_internal.nodes (id, name, offers, started_at)
   SELECT id_of(i), 'n', '[]', at_of(i) FROM generate_series(1, 100000) AS i;

@@ -29,7 +29,8 @@ fn insert_slot(connection: &Connection, schedule: &[u8; 16], slot_at: Timestamp)
     let (_, statement) = sql::ALL.iter().find(|(name, _)| *name == "insert_slot").unwrap();
     let at = slot_at.as_microsecond();
     let no_id = None::<[u8; 16]>;
-    connection.execute(statement, params![schedule, at, at, 1, "skipped", "edited", no_id, at, no_id, 0, 1]).unwrap()
+    let params = params![schedule, at, at, 1, "skipped", "edited", no_id, at, no_id, 0, 1, None::<String>];
+    connection.execute(statement, params).unwrap()
 }
 
 /// `Schedule::fire` never asks for such a slot; the ledger must not rely on that.

@@ -225,6 +225,8 @@ fn other_lists() -> Vec<Asked> {
         page("nodes_page_alive", vec![id(2_000_000), PAGE.into(), bound().into()]).counted(1),
         page("templates_page", vec![text(""), PAGE.into()]),
         page("templates_page", vec![text("t5"), PAGE.into()]),
+        page("calendars_page", vec![text(""), PAGE.into()]),
+        page("calendars_page", vec![text("c5"), PAGE.into()]),
         page("tokens_page", vec![id(2_000_000), PAGE.into()]),
         page("tokens_page", vec![id(50_000), PAGE.into()]),
         page("audit_page", vec![id(2_000_000), PAGE.into()]),
