@@ -131,7 +131,7 @@ pub struct ScheduleStatistics {
     pub success: Vec<Success>,
     /// From when a slot was due until its first run began.
     pub lateness: Option<Spread>,
-    /// From when a job was made until a node had claimed it.
+    /// From when a job was made until a node had claimed it; without retries.
     pub claim_latency: Option<Spread>,
     /// From the beginning of a run to its end.
     pub duration: Option<Spread>,
@@ -158,7 +158,12 @@ impl ScheduleStatistics {
             outcomes,
             success: success(runs, since, now),
             lateness: Spread::of(started().filter_map(|(run, at)| lateness(schedule, run, at))),
-            claim_latency: Spread::of(started().map(|(run, at)| at.duration_since(run.created_at))),
+            // A retry waits on purpose.
+            claim_latency: Spread::of(
+                started()
+                    .filter(|(run, _)| run.trigger != Trigger::Retry)
+                    .map(|(run, at)| at.duration_since(run.created_at)),
+            ),
             duration: Spread::of(started().map(|(run, at)| run.finished_at.duration_since(at))),
             nodes: shares(runs),
             slots: samples.slots,

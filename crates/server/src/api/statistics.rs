@@ -112,7 +112,7 @@ pub(crate) struct StatisticsBody {
     last_success_at: Option<Timestamp>,
     /// From when a slot was due until its first run began; without backfills.
     lateness: Option<SpreadBody>,
-    /// From when a job was made until a node had claimed it.
+    /// From when a job was made until a node had claimed it; without retries.
     claim_latency: Option<SpreadBody>,
     /// From the beginning of a run to its end.
     duration: Option<SpreadBody>,
