@@ -220,6 +220,12 @@ impl Limit {
         self.rate.map_or(Ok(()), Rate::validate)
     }
 
+    /// What is in its bucket when it is set: what was left, or all of it.
+    pub fn first_bucket(&self, left: Option<(Rate, Bucket)>, now: Timestamp) -> Option<Bucket> {
+        let rate = self.rate?;
+        Some(left.map_or_else(|| rate.bucket(now), |(was, bucket)| rate.inherited(was, bucket)))
+    }
+
     /// How many more may start, of what runs now and what is in its bucket.
     pub fn room(&self, use_now: Use, bucket: Option<Bucket>) -> u32 {
         let left = |bound: Option<u32>, used: u32| bound.map(|bound| bound.saturating_sub(used));

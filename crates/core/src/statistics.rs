@@ -65,6 +65,16 @@ pub struct ScheduleSamples {
     pub more: bool,
 }
 
+impl ScheduleSamples {
+    /// What was read, one more than is looked at where there was more; each tally with the number of its rows.
+    pub fn of(mut runs: Vec<RunSample>, tallies: Vec<(u64, SlotTally)>) -> Self {
+        let rows: u64 = tallies.iter().map(|(rows, _)| rows).sum();
+        let more = runs.len().max(usize::try_from(rows).unwrap_or(usize::MAX)) > SAMPLES_MAX;
+        runs.truncate(SAMPLES_MAX);
+        Self { runs, slots: tallies.into_iter().map(|(_, tally)| tally).collect(), more }
+    }
+}
+
 /// How some lengths of time are spread. Each is one that was measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Spread {

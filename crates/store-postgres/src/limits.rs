@@ -89,10 +89,8 @@ impl Tx<'_> {
         let (scope, name) = (limit.subject.scope(), limit.subject.name());
         let find = format!("{COLUMNS} WHERE l.scope = $2 AND l.name = $3");
         let old = self.one(&find, params![Some(self.at()), scope, name], stored).await?;
-        let bucket = limit.rate.map(|rate| {
-            let inherited = old.as_ref().and_then(|(old, bucket)| old.limit.rate.zip(*bucket));
-            inherited.map_or_else(|| rate.bucket(self.now), |(was, bucket)| rate.inherited(was, bucket))
-        });
+        let left = old.as_ref().and_then(|(old, bucket)| old.limit.rate.zip(*bucket));
+        let bucket = limit.first_bucket(left, self.now);
         let set = "INSERT INTO punctual_internal.limits (scope, name, concurrency, node_concurrency, rate_jobs, \
                    rate_per_us, rate_burst, level, level_at, created_at, updated_at) \
                    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $10) ON CONFLICT (scope, name) DO UPDATE SET \

@@ -78,12 +78,9 @@ impl Readings for PostgresStore {
     async fn schedule_samples(&self, id: ScheduleId, since: Timestamp) -> StoreResult<ScheduleSamples> {
         let most = whole(SAMPLES_MAX + 1);
         let made = params![id.0, JobId::first_of(since).0, most];
-        let mut runs = self.shared.read(sql::run_samples, made, run_sample).await?;
+        let runs = self.shared.read(sql::run_samples, made, run_sample).await?;
         let tallies = self.shared.read(sql::slot_tallies, params![id.0, time(since), most], slot_tally).await?;
-        let rows: u64 = tallies.iter().map(|(rows, _)| rows).sum();
-        let more = runs.len().max(usize::try_from(rows).unwrap_or(usize::MAX)) > SAMPLES_MAX;
-        runs.truncate(SAMPLES_MAX);
-        Ok(ScheduleSamples { runs, slots: tallies.into_iter().map(|(_, tally)| tally).collect(), more })
+        Ok(ScheduleSamples::of(runs, tallies))
     }
 
     async fn stats(&self, ended_since: Timestamp) -> StoreResult<Stats> {

@@ -148,10 +148,8 @@ impl Tx<'_> {
     fn set_limit(&mut self, limit: &Limit) -> StoreResult<LimitRow> {
         let (scope, name) = (limit.subject.scope(), limit.subject.name());
         let old = self.stored_limit(&limit.subject)?;
-        let bucket = limit.rate.map(|rate| {
-            let inherited = old.as_ref().and_then(|old| old.limit.rate.zip(old.bucket_at(self.now)));
-            inherited.map_or_else(|| rate.bucket(self.now), |(was, bucket)| rate.inherited(was, bucket))
-        });
+        let left = old.as_ref().and_then(|old| old.limit.rate.zip(old.bucket_at(self.now)));
+        let bucket = limit.first_bucket(left, self.now);
         let set = "INSERT INTO punctual_limits (scope, name, concurrency, node_concurrency, rate_jobs, rate_per_us, \
                    rate_burst, level, level_at, created_at, updated_at) \
                    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?10) ON CONFLICT (scope, name) DO UPDATE SET \

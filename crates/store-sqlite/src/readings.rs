@@ -100,13 +100,10 @@ impl Readings for SqliteStore {
         self.read(move |connection| {
             let (most, first) = (whole(SAMPLES_MAX + 1), JobId::first_of(since));
             let made = params![id.as_bytes(), first.as_bytes(), most];
-            let mut runs = rows::collect(connection, sql::run_samples, made, run_sample)?;
+            let runs = rows::collect(connection, sql::run_samples, made, run_sample)?;
             let tallies = params![id.as_bytes(), since.as_microsecond(), most];
             let tallies = rows::collect(connection, sql::slot_tallies, tallies, slot_tally)?;
-            let rows: u64 = tallies.iter().map(|(rows, _)| rows).sum();
-            let more = runs.len().max(usize::try_from(rows).unwrap_or(usize::MAX)) > SAMPLES_MAX;
-            runs.truncate(SAMPLES_MAX);
-            Ok(ScheduleSamples { runs, slots: tallies.into_iter().map(|(_, tally)| tally).collect(), more })
+            Ok(ScheduleSamples::of(runs, tallies))
         })
         .await
     }
