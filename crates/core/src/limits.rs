@@ -207,11 +207,16 @@ impl Limit {
         Self { subject, concurrency: None, node_concurrency: None, rate: None }
     }
 
+    /// Whether none of the three bounds is given.
+    pub fn bounds_nothing(&self) -> bool {
+        self.concurrency.is_none() && self.node_concurrency.is_none() && self.rate.is_none()
+    }
+
     /// Refuses what makes no sense.
     pub fn validate(&self) -> Result<(), Invalid> {
         // A subject may have been put together by hand.
         self.subject.to_string().parse::<LimitSubject>()?;
-        if self.concurrency.is_none() && self.node_concurrency.is_none() && self.rate.is_none() {
+        if self.bounds_nothing() {
             return Err(Invalid::new("limit", "bounds nothing")
                 .remedy("give concurrency, node_concurrency or rate, or remove the limit"));
         }

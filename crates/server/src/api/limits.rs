@@ -11,8 +11,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use jiff::{SignedDuration, Timestamp};
 use punctual_core::duration::text;
-use punctual_core::invalid::Invalid;
-use punctual_core::limits::{LIMIT_MAX, Limit, LimitRow, LimitSubject, Rate};
+use punctual_core::limits::{Limit, LimitRow, LimitSubject, Rate};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -125,7 +124,6 @@ pub(crate) async fn put(ask: Ask, Named(subject): Named, sent: Sent<NewLimitBody
 
 /// Sets a limit in the caller's name.
 async fn set(ask: &Ask, limit: Limit) -> Answered<LimitRow> {
-    limit.validate()?;
     let was = ask.state.store.limit(&limit.subject).await?.map(LimitBody::from);
     let action = Action::new("limit.set").before(&was);
     let tell = |row: &LimitRow| Told::new(format!("limit:{}", row.limit.subject), &LimitBody::from(row.clone()));
@@ -152,16 +150,12 @@ async fn unset(ask: &Ask, was: LimitRow) -> Answered<()> {
 
 /// Sets how many jobs of a queue run at once, or lets any number; what else its limit says stays.
 pub(crate) async fn set_queue_concurrency(ask: &Ask, queue: &str, concurrency: Option<u32>) -> Answered<()> {
-    if concurrency.is_some_and(|number| number > LIMIT_MAX) {
-        let refused = Invalid::new("concurrency", "is out of range");
-        return Err(refused.remedy(format!("use a number from 0 to {LIMIT_MAX}")).into());
-    }
     let subject = LimitSubject::Queue(queue.to_owned());
     let was = ask.state.store.limit(&subject).await?;
     let limit = Limit { concurrency, ..was.as_ref().map_or_else(|| Limit::on(subject), |was| was.limit.clone()) };
     match was {
-        Some(was) if limit.validate().is_err() => unset(ask, was).await,
-        None if concurrency.is_none() => Ok(()),
+        Some(was) if limit.bounds_nothing() => unset(ask, was).await,
+        None if limit.bounds_nothing() => Ok(()),
         _ => set(ask, limit).await.map(drop),
     }
 }

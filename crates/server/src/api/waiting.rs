@@ -3,10 +3,7 @@
 use crate::problem::Answered;
 use crate::state::AppState;
 use punctual_core::job::{JobView, NewJob, Whereabouts};
-use punctual_core::limits::LimitRow;
-
-/// The most limits that are looked at; who has more sees the first that keep the job back.
-const LIMITS_MAX: usize = 10_000;
+use punctual_core::limits::{LimitRow, LimitSubject};
 
 /// What a job waits for; `None` when it does not wait, or only for its turn.
 pub(crate) async fn reason(state: &AppState, view: &JobView) -> Answered<Option<String>> {
@@ -51,17 +48,12 @@ async fn queue(state: &AppState, name: &str) -> Answered<Option<String>> {
     Ok(queue.reservation.map(held))
 }
 
+/// The first limit that keeps the job back, of the few that count it.
 async fn limits(state: &AppState, spec: &NewJob) -> Answered<Option<String>> {
-    let job_type = spec.target.job_type();
-    let mut after = None;
-    for _ in 0..LIMITS_MAX / 500 {
-        let rows = state.store.limits(after.as_ref(), 500).await?;
-        let full =
-            rows.iter().filter(|row| row.limit.subject.covers(&spec.queue, &job_type, &spec.tags)).find_map(full);
-        match (full, rows.last()) {
-            (Some(full), _) => return Ok(Some(full)),
-            (None, Some(last)) if rows.len() == 500 => after = Some(last.limit.subject.clone()),
-            (None, _) => break,
+    let own = [LimitSubject::All, LimitSubject::Queue(spec.queue.clone()), LimitSubject::Type(spec.target.job_type())];
+    for subject in own.into_iter().chain(spec.tags.iter().cloned().map(LimitSubject::Tag)) {
+        if let Some(full) = state.store.limit(&subject).await?.as_ref().and_then(full) {
+            return Ok(Some(full));
         }
     }
     Ok(None)
