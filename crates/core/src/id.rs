@@ -90,6 +90,8 @@ ids! {
     TemplateId,
     /// An execution grant.
     GrantId,
+    /// A run of a graph, as its execution service knows it.
+    GraphRunId,
     /// A hold of a queue.
     ReservationId,
     /// News in the outbox.

@@ -55,6 +55,7 @@ pub mod duration;
 pub mod execute;
 pub mod firing;
 pub mod grant;
+pub mod graph;
 pub mod id;
 pub mod invalid;
 pub mod job;
