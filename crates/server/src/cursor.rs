@@ -24,6 +24,8 @@ pub(crate) enum List {
     Presets,
     Calendars,
     Limits,
+    Flows,
+    FlowItems,
     Lines,
 }
 
@@ -44,6 +46,8 @@ impl List {
             Self::Presets => 'p',
             Self::Calendars => 'c',
             Self::Limits => 'i',
+            Self::Flows => 'f',
+            Self::FlowItems => 'm',
             Self::Lines => 'o',
         }
     }

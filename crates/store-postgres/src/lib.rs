@@ -15,6 +15,8 @@ mod error;
 mod finish;
 mod fire;
 mod firing;
+mod flow_steps;
+mod flows;
 mod gather;
 mod holds;
 mod jobs;

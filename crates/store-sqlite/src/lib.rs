@@ -14,6 +14,8 @@ mod crew;
 mod error;
 mod finish;
 mod fire;
+mod flow_steps;
+mod flows;
 mod holds;
 mod jobs;
 mod join;

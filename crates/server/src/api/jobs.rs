@@ -90,7 +90,9 @@ pub(crate) async fn create_batch(ask: Ask, sent: Sent<NewJobs>) -> Answered<Made
 async fn spec_of(ask: &Ask, body: NewJobBody) -> Answered<NewJob> {
     let (name, given) = (body.template.as_deref(), body.parameters.as_ref());
     let template = super::templates::job_of(&ask.state, name, given, body.input.is_some()).await?;
-    Ok(body.into_spec(template, &ask.caller)?)
+    let spec = body.into_spec(template, &ask.caller)?;
+    super::flows::check_target(&ask.state, &ask.caller, &spec.target).await?;
+    Ok(spec)
 }
 
 /// Jobs of which some have a key or are unique: what becomes of them depends on who is there already, so they are read
@@ -204,7 +206,8 @@ pub(crate) async fn visible(state: &AppState, caller: &Caller, text: &str) -> An
 pub(crate) async fn get(State(state): State<AppState>, caller: Caller, Named(id): Named) -> Answered<Json<JobBody>> {
     let view = visible(&state, &caller, &id).await?;
     let why = super::waiting::reason(&state, &view).await?;
-    Ok(Json(JobBody::from(view).waiting_for(why)))
+    let link = state.store.flow_link(view.job.id).await?;
+    Ok(Json(JobBody::from(view).waiting_for(why).in_flow(link)))
 }
 
 /// The last job of a chain: the job itself, or the latest of its retries.

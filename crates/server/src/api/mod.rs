@@ -5,6 +5,7 @@ pub(crate) mod bulks;
 pub(crate) mod calendars;
 mod cron;
 pub(crate) mod doctor;
+pub(crate) mod flows;
 pub(crate) mod installation;
 pub(crate) mod job_shapes;
 pub(crate) mod jobs;
@@ -108,6 +109,10 @@ fn guarded() -> OpenApiRouter<AppState> {
         .routes(routes!(jobs::cancel))
         .routes(routes!(jobs::retry))
         .routes(routes!(jobs::chain_end))
+        .routes(routes!(flows::list))
+        .routes(routes!(flows::get, flows::put, flows::delete))
+        .routes(routes!(flows::steps))
+        .routes(routes!(flows::items))
         .routes(routes!(jobs::move_to))
         .routes(routes!(jobs::logs))
         .routes(routes!(jobs::artifacts))

@@ -50,6 +50,9 @@ pub(crate) struct TargetArgs {
     /// Run this handler of a program that embeds Punctual
     #[arg(long, value_name = "NAME", group = "what")]
     task: Option<String>,
+    /// Run this flow
+    #[arg(long, value_name = "NAME", group = "what")]
+    flow: Option<String>,
     /// The whole target as JSON, for everything that has no flag
     #[arg(long, value_name = "JSON", group = "what", value_parser = json_text)]
     target: Option<Box<RawValue>>,
@@ -57,10 +60,10 @@ pub(crate) struct TargetArgs {
     #[arg(long, value_name = "JSON", value_parser = json_text)]
     input: Option<Box<RawValue>>,
     /// The folder a command runs in [default: this one, when it runs on this machine]
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["http", "sql", "task", "target"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["http", "sql", "task", "flow", "target"])]
     cwd: Option<String>,
     /// Let /bin/sh run the command: its first word is a script
-    #[arg(long, conflicts_with_all = ["http", "sql", "task", "target"])]
+    #[arg(long, conflicts_with_all = ["http", "sql", "task", "flow", "target"])]
     shell: bool,
     /// The program and its arguments
     #[arg(last = true, value_name = "CMD", group = "what")]
@@ -72,7 +75,9 @@ impl TargetArgs {
     pub(crate) fn put(self, api: &Api, body: &mut Body, needed: bool) -> Result<(), Stop> {
         let target = self.what(api)?;
         if needed && target.is_none() {
-            return Err(Stop::usage("nothing to do; give a command after `--`, or --http, --sql, --task or --target"));
+            return Err(Stop::usage(
+                "nothing to do; give a command after `--`, or --http, --sql, --task, --flow or --target",
+            ));
         }
         body.put("target", target);
         body.put("input", self.input);
@@ -96,6 +101,8 @@ impl TargetArgs {
             json!({ "kind": "sql", "connection": connection, "function": function })
         } else if let Some(name) = &self.task {
             json!({ "kind": "task", "name": name })
+        } else if let Some(name) = &self.flow {
+            json!({ "kind": "flow", "name": name })
         } else {
             return Ok(self.target.clone());
         };
