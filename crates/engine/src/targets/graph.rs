@@ -86,7 +86,10 @@ struct Answer {
 
 /// What came of one call.
 enum Heard {
-    Answer { answer: Answer, replayed: bool },
+    Answer {
+        answer: Answer,
+        replayed: bool,
+    },
     /// It is not to be run now.
     TooFast(Duration),
     /// The call is refused, and would be again.
@@ -103,7 +106,8 @@ impl GraphCaller {
         let refused = |problem: String| {
             Invalid::new("internal_api_url", problem).remedy("write it as http://HOST:PORT or https://HOST")
         };
-        let base = Url::parse(&options.url).map_err(|error| refused(format!("{} is no address: {error}", options.url)))?;
+        let base =
+            Url::parse(&options.url).map_err(|error| refused(format!("{} is no address: {error}", options.url)))?;
         if !matches!(base.scheme(), "http" | "https") || base.cannot_be_a_base() {
             return Err(refused(format!("{base} is neither http nor https")));
         }

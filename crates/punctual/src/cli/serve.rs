@@ -161,7 +161,11 @@ impl Api {
                 // No certificate is made out for this machine's own address.
                 let own = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
                 internal = own.local_addr()?;
-                tasks.push(tokio::spawn(punctual_server::serve(served(own)?, state.clone(), stopped(stop.subscribe()))));
+                tasks.push(tokio::spawn(punctual_server::serve(
+                    served(own)?,
+                    state.clone(),
+                    stopped(stop.subscribe()),
+                )));
                 tasks.push(tokio::spawn(punctual_server::serve_tls(listener, tls, state, stopped(stop.subscribe()))));
             }
             None => tasks.push(tokio::spawn(punctual_server::serve(listener, state, stopped(stop.subscribe())))),

@@ -131,7 +131,8 @@ impl WorkerArgs {
     /// Works on a store until it is told to stop.
     fn run_on(self, url: &str, out: &mut Output) -> Result<(), Stop> {
         // Who has said where the store is may have no folder.
-        let folder = if self.database.is_some() && self.data.is_none() { None } else { DataFolder::open(self.data()).ok() };
+        let folder =
+            if self.database.is_some() && self.data.is_none() { None } else { DataFolder::open(self.data()).ok() };
         let graphs = self.graphs.caller(folder.as_ref(), None)?;
         runtime()?.block_on(async {
             let store = punctual::open(url).await?;

@@ -144,10 +144,7 @@ const STORY: &[(&str, Prints)] = &[
     ),
     ("grant ls --json", Answer("get", "/grants")),
     ("grant show {grant} --json", Answer("get", "/grants/{id}")),
-    (
-        "schedule add graphic --every 1h --graph flow:etl --grant {grant} --paused --json",
-        Answer("post", "/schedules"),
-    ),
+    ("schedule add graphic --every 1h --graph flow:etl --grant {grant} --paused --json", Answer("post", "/schedules")),
     ("graph ls --json", Answer("get", "/graphs")),
     ("billing add beta --json", Answer("post", "/billing/accounts")),
     ("billing ls --json", Answer("get", "/billing/accounts")),

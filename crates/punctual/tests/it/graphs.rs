@@ -143,7 +143,8 @@ impl Front {
 
     /// What a worker needs to know.
     fn setup(&self) -> Setup {
-        let env = [("INTERNAL_API_URL", format!("http://{}", self.address)), ("PUNCTUAL_SERVICE_SECRETS", SECRET.into())];
+        let env =
+            [("INTERNAL_API_URL", format!("http://{}", self.address)), ("PUNCTUAL_SERVICE_SECRETS", SECRET.into())];
         let env = env.map(|(name, value)| (name.to_owned(), value)).to_vec();
         Setup { log: "warn", env, ..Setup::default() }
     }
@@ -253,13 +254,17 @@ async fn a11_a_worker_runs_graphs_through_the_service_and_a_retry_of_a_failure_i
     let last = world.store.chain_end(id).await.unwrap().unwrap();
     assert_eq!((last.state(), last.job.attempt, last.job.failures), (JobState::Completed, 2, 1));
     assert_eq!((provider.runs(), provider.charges(), provider.asked()), (2, 2, 4));
-    let (failed, done) = (execution(&world, &format!("job:{id}")).await, execution(&world, &format!("job:{id}:1")).await);
+    let (failed, done) =
+        (execution(&world, &format!("job:{id}")).await, execution(&world, &format!("job:{id}:1")).await);
     assert_ne!(failed.run_id, done.run_id);
     assert_eq!(failed.service.as_deref(), Some("punctual-worker"));
     let output: Value = last.run().unwrap().output.as_ref().unwrap().to().unwrap();
     assert_eq!(output["run_id"], json!(done.run_id));
     assert_eq!(output["trace_id"], json!(done.trace_id));
-    assert_eq!((&output["thread_id"], &output["output"]), (&json!(format!("thread-{}", done.run_id)), &json!({ "done": true })));
+    assert_eq!(
+        (&output["thread_id"], &output["output"]),
+        (&json!(format!("thread-{}", done.run_id)), &json!({ "done": true }))
+    );
     assert_eq!(failed.trace_id, done.trace_id, "one trace for the whole chain");
     // What is revoked between the two looks is seen by the second, and charged to nobody.
     world.store.revoke_grant(grant).await.unwrap();

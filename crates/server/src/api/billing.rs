@@ -60,9 +60,8 @@ impl From<&BillingAccount> for AccountBody {
     responses((status = 201, description = "grants can name it", body = AccountBody)))]
 pub(crate) async fn create(ask: Ask, sent: Sent<NewAccountBody>) -> Answered<Made> {
     let (owner, name) = (ask.caller.owner.clone(), sent.value.name);
-    let tell = |account: &BillingAccount| {
-        Told::new(format!("billing_account:{}", account.name), &AccountBody::from(account))
-    };
+    let tell =
+        |account: &BillingAccount| Told::new(format!("billing_account:{}", account.name), &AccountBody::from(account));
     let create = |store: std::sync::Arc<dyn punctual_core::store::Store>| async move {
         store.create_billing_account(&owner, &name).await
     };

@@ -1,8 +1,8 @@
 //! Graphs for users: which there are, and running one as a job under a grant (A19).
 
+use super::Page;
 use super::grants::{check_named, only_fitting};
 use super::job_shapes::{JobBody, given};
-use super::Page;
 use super::words::RetryDocument;
 use crate::auth::Caller;
 use crate::change::{Action, Ask, Told};
@@ -117,9 +117,8 @@ pub(crate) async fn run(
         Some(id) => Told::new(format!("job:{id}"), &JobBody::made(*id, &kept, &Origin::default())),
         None => Told::new("job".to_owned(), &()),
     };
-    let enqueue = |store: std::sync::Arc<dyn punctual_core::store::Store>| async move {
-        store.enqueue_jobs(vec![spec]).await
-    };
+    let enqueue =
+        |store: std::sync::Arc<dyn punctual_core::store::Store>| async move { store.enqueue_jobs(vec![spec]).await };
     let made = ask.create(sent.fingerprint, Action::default(), tell, enqueue).await?;
     let mut response = made.found_under("/api/v1/jobs");
     if let (Some(wait), Some(id)) = (wait, response.id())

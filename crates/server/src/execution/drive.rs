@@ -200,8 +200,7 @@ async fn lost(state: &AppState, run: GraphRunId, driver: DriverId) {
 
 async fn keep(state: &AppState, mine: &Execution, driver: DriverId, end: GraphEnd) -> StoreResult<()> {
     let answer = text_of(&RunAnswer::of_end(mine, &end));
-    let mine_still =
-        persist(|| state.store.end_execution_if_driven(mine.run_id, driver, end.clone(), answer.clone()));
+    let mine_still = persist(|| state.store.end_execution_if_driven(mine.run_id, driver, end.clone(), answer.clone()));
     if !mine_still.await? {
         tracing::warn!(run = %mine.run_id, "the end of a graph run came too late; another driver has it");
     }

@@ -123,7 +123,8 @@ impl JwtRules {
         else {
             return Err("has not three parts");
         };
-        let header: Header = decoded(head).and_then(|bytes| serde_json::from_slice(&bytes).ok()).ok_or("has no header")?;
+        let header: Header =
+            decoded(head).and_then(|bytes| serde_json::from_slice(&bytes).ok()).ok_or("has no header")?;
         if !header.typ.as_deref().is_some_and(|typ| ["jwt", "at+jwt"].contains(&typ.to_ascii_lowercase().as_str())) {
             return Err("is of another type");
         }
@@ -172,7 +173,8 @@ fn decoded(part: &str) -> Option<Vec<u8>> {
 
 impl Key {
     fn read(jwk: &Jwk) -> Result<Self, &'static str> {
-        let part = |text: &Option<String>| text.as_deref().and_then(decoded).ok_or("lacks a part, or it is no base64url");
+        let part =
+            |text: &Option<String>| text.as_deref().and_then(decoded).ok_or("lacks a part, or it is no base64url");
         let curve = jwk.crv.as_deref().unwrap_or_default();
         match (jwk.kty.as_str(), jwk.alg.as_deref().unwrap_or_default(), curve) {
             ("oct", "HS256", _) => {

@@ -105,8 +105,8 @@ impl<'a> RunAnswer<'a> {
 
 /// Runs a graph, once for each key.
 async fn run(
-    State(state): State<AppState>, Extension(caller): Extension<ServiceCaller>, Named(graph): Named, Asking(asking): Asking,
-    sent: Sent<RunAsked>,
+    State(state): State<AppState>, Extension(caller): Extension<ServiceCaller>, Named(graph): Named,
+    Asking(asking): Asking, sent: Sent<RunAsked>,
 ) -> Answered<Response> {
     let graph: GraphId = graph.parse()?;
     let RunAsked { execution_grant_id, input } = sent.value;
@@ -127,8 +127,7 @@ async fn run(
     }
     input.check("input")?;
     let driver = state.shared.drives.id();
-    let new =
-        NewExecution { key, hash, graph, grant_id, owner, input, trace_id: trace_id.clone(), service, driver };
+    let new = NewExecution { key, hash, graph, grant_id, owner, input, trace_id: trace_id.clone(), service, driver };
     match state.store.begin_execution(new).await? {
         Begun::Mine(mine) => told(drive::carry_out(&state, *mine).await?, false),
         Begun::There(there) => answer_of(&state, *there, &hash).await,
@@ -172,7 +171,9 @@ fn told(found: Found, replayed: bool) -> Answered<Response> {
     };
     let mut response = (StatusCode::OK, [(header::CONTENT_TYPE, "application/json")], answer).into_response();
     if replayed {
-        response.headers_mut().insert(HeaderName::from_static("idempotency-replayed"), HeaderValue::from_static("true"));
+        response
+            .headers_mut()
+            .insert(HeaderName::from_static("idempotency-replayed"), HeaderValue::from_static("true"));
     }
     Ok(response)
 }
@@ -211,9 +212,12 @@ impl axum::extract::FromRequestParts<AppState> for Asking {
 
 /// The trace of the caller, or a new one.
 fn trace_of(headers: &HeaderMap) -> String {
-    let given = headers.get("traceparent").and_then(|value| value.to_str().ok()).and_then(|text| text.split('-').nth(1));
+    let given =
+        headers.get("traceparent").and_then(|value| value.to_str().ok()).and_then(|text| text.split('-').nth(1));
     let sound = |id: &&str| {
-        id.len() == 32 && id.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b)) && id.bytes().any(|b| b != b'0')
+        id.len() == 32
+            && id.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
+            && id.bytes().any(|b| b != b'0')
     };
     given.filter(sound).map_or_else(|| Uuid::new_v4().simple().to_string(), str::to_owned)
 }

@@ -73,9 +73,7 @@ impl ServiceAccess {
 
 /// Where a hash stands in a list, from 1; 0 when it does not. Every one of them is compared, whatever was found before,
 /// so that the time tells neither whether nor where.
-fn place_of(
-    given: &SecretHash, known: &[SecretHash], mut same: impl FnMut(&SecretHash, &SecretHash) -> Choice,
-) -> u32 {
+fn place_of(given: &SecretHash, known: &[SecretHash], mut same: impl FnMut(&SecretHash, &SecretHash) -> Choice) -> u32 {
     let numbered = (1u32..).zip(known);
     numbered.fold(0, |place, (number, hash)| u32::conditional_select(&place, &number, same(given, hash)))
 }

@@ -161,7 +161,10 @@ async fn a13_a_key_belongs_to_one_request(service: &Service) {
     let unknown = service.call("nowhere:a", grant, &json!({})).header("Idempotency-Key", "x").send().await;
     assert!(unknown.json()["detail"].as_str().unwrap().contains("counting:"), "{}", unknown.text);
     assert_eq!(unknown.refused(404), "no_executor");
-    assert_eq!(service.call("a", grant, &json!({})).header("Idempotency-Key", "x").send().await.refused(422), "invalid");
+    assert_eq!(
+        service.call("a", grant, &json!({})).header("Idempotency-Key", "x").send().await.refused(422),
+        "invalid"
+    );
     assert_eq!(service.counted(), (1, 1));
 }
 
@@ -274,9 +277,8 @@ async fn a19_users_list_graphs_and_run_them_as_jobs(service: &Service) {
     let ada = world.token("ada", Role::Operator).await;
     let listed = world.bare("GET", "/graphs").token(&ada).send().await.expect(200);
     assert_eq!(listed["items"][0], json!({ "id": "counting:a", "provider": "counting", "name": "a", "problem": null }));
-    let ask = |graph: &str, body: &Value| {
-        world.bare("POST", &format!("/graphs/{graph}/runs")).token(&ada).json(body).send()
-    };
+    let ask =
+        |graph: &str, body: &Value| world.bare("POST", &format!("/graphs/{graph}/runs")).token(&ada).json(body).send();
     let none = ask("counting:a", &json!({})).await;
     assert_eq!(none.json()["errors"][0]["pointer"], "/grant_id");
     assert_eq!(none.refused(422), "invalid");
@@ -309,7 +311,8 @@ async fn a03_accounts_and_usage_are_told_to_their_owners(service: &Service) {
         service.ask(run, grant, &json!({})).await.expect(200);
     }
     let usage = world.bare("GET", "/billing/accounts/acme/usage").token(&ada).send().await.expect(200);
-    let item = |unit: &str, quantity| json!({ "graph_id": "counting:a", "unit": unit, "quantity": quantity, "runs": 2 });
+    let item =
+        |unit: &str, quantity| json!({ "graph_id": "counting:a", "unit": unit, "quantity": quantity, "runs": 2 });
     assert_eq!(usage["items"], json!([item("run", 2), item("token", 14)]));
     let past = "/billing/accounts/acme/usage?from=2020-01-01T00:00:00Z&to=2020-02-01T00:00:00Z";
     assert_eq!(world.bare("GET", past).token(&ada).send().await.expect(200)["items"], json!([]));

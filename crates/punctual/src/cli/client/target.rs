@@ -78,7 +78,9 @@ impl TargetArgs {
     pub(crate) fn put(self, api: &Api, body: &mut Body, needed: bool) -> Result<(), Stop> {
         let target = self.what(api)?;
         if needed && target.is_none() {
-            return Err(Stop::usage("nothing to do; give a command after `--`, or --http, --sql, --graph, --task or --target"));
+            return Err(Stop::usage(
+                "nothing to do; give a command after `--`, or --http, --sql, --graph, --task or --target",
+            ));
         }
         body.put("target", target);
         body.put("grant_id", self.grant.as_ref());

@@ -2,12 +2,13 @@
 
 use super::*;
 use ring::rand::SystemRandom;
-use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, Ed25519KeyPair, KeyPair, RSA_PKCS1_SHA256, RsaKeyPair};
+use ring::signature::{
+    ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, Ed25519KeyPair, KeyPair, RSA_PKCS1_SHA256, RsaKeyPair,
+};
 use serde_json::{Value, json};
 
 /// A key made for this test alone, in PKCS #8; it opens nothing.
-const RSA_PRIVATE: &str =
-    "MIIEvgIBADANBgkqhkiG9w0BAQEFAASCBKgwggSkAgEAAoIBAQDGTuHz/gUztwMaiv0ae7eWAscie9d6/2BI8Ft7H5ZtSdvgitx8KsAz2BssgE\
+const RSA_PRIVATE: &str = "MIIEvgIBADANBgkqhkiG9w0BAQEFAASCBKgwggSkAgEAAoIBAQDGTuHz/gUztwMaiv0ae7eWAscie9d6/2BI8Ft7H5ZtSdvgitx8KsAz2BssgE\
     T856d9RGTcQvb+S5XBHzaJPlCJ7cYXp7mcGUHRc8IB8sckh5bictC65sGnH6FuMgWEi9Aoy3VnuCW9Zvp5E5Ibh0yQEySG3Kcj1J/+OkwsGGtH\
     anp/1dfj89wsn/TjEWyJi1fHRk4kZaD6grACUx2fI19hmnWQ1y0rWqHYIqDpFVxgum46zvZSniKT8xGv+APaWzijSPSWjpG6CYJCLmYqbt14r+\
     BF1vIDnb8K7+FZr39B8bNpoqPS8jTOjFJUs7Mwqdrf+dTy2mqHKr3I2YTC4/2hAgMBAAECggEANZ5uicJNNcZuGGcsOFTrNqxZm4FQqfkS16Xl\
@@ -24,8 +25,7 @@ const RSA_PRIVATE: &str =
     W0vwLfp0A6De6S7A+hIW5YjXJeFwdzeUUI3BapG19EfHZgKi/OGxWzpD0gPNpFlaTo/CBXEqRRzAUYf5hMmy";
 
 /// Its public half.
-const RSA_MODULUS: &str =
-    "xk7h8_4FM7cDGor9Gnu3lgLHInvXev9gSPBbex-\
+const RSA_MODULUS: &str = "xk7h8_4FM7cDGor9Gnu3lgLHInvXev9gSPBbex-\
     WbUnb4IrcfCrAM9gbLIBE_OenfURk3EL2_kuVwR82iT5Qie3GF6e5nBlB0XPCAfLHJIeW4nLQuubBpx-\
     hbjIFhIvQKMt1Z7glvWb6eROSG4dMkBMkhtynI9Sf_jpMLBhrR2p6f9XX4_PcLJ_04xFsiYtXx0ZOJGWg-oKwAlMdnyNfYZp1kNctK1qh2CKg6\
     RVcYLpuOs72Up4ik_MRr_gD2ls4o0j0lo6RugmCQi5mKm7deK_gRdbyA52_Cu_hWa9_QfGzaaKj0vI0zoxSVLOzMKna3_nU8tpqhyq9yNmEwuP\
@@ -146,7 +146,8 @@ fn a12_keys_are_found_by_their_exact_name_and_come_from_nowhere_else() {
     let message = format!("{}.{}", text(header.to_string()), text(claims().to_string()));
     let token = format!("{message}.{}", text(own.sign(message.as_bytes())));
     assert!(rules.check(&token, NOW).is_err());
-    for (header, told) in [(with(rs256(), "crit", json!(["b64"])), "extension"), (with(rs256(), "typ", Value::Null), "type")]
+    for (header, told) in
+        [(with(rs256(), "crit", json!(["b64"])), "extension"), (with(rs256(), "typ", Value::Null), "type")]
     {
         let refused = rules.check(&signed_rsa(&header, &claims()), NOW).unwrap_err();
         assert!(refused.contains(told), "{refused}");
