@@ -16,7 +16,7 @@ mod doctor;
 mod events;
 mod execution;
 mod extract;
-mod graphs;
+pub mod graphs;
 mod guard;
 mod limits;
 mod metrics;

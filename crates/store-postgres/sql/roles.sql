@@ -1,15 +1,13 @@
 -- The roles and the least each needs; applied by an explicit call only, because roles belong to the whole server.
 --
 -- `punctual_admin` may do everything but change the schema. `punctual_worker` runs work: it adds to the ledgers and
--- cannot change or delete what is in them, other than through retention. `punctual_executor` runs graphs: it writes
--- graph runs, requests and receipts, which no worker can, and nothing of the schedule ledger. `punctual_client` and
--- `punctual_reader` get what the public SQL surface gives them, and nothing of the tables.
+-- cannot change or delete what is in them, other than through retention. `punctual_client` and `punctual_reader` get
+-- what the public SQL surface gives them, and nothing of the tables.
 DO $$
 DECLARE
   wanted text;
 BEGIN
-  FOREACH wanted IN ARRAY ARRAY['punctual_admin', 'punctual_worker', 'punctual_executor', 'punctual_client',
-                               'punctual_reader'] LOOP
+  FOREACH wanted IN ARRAY ARRAY['punctual_admin', 'punctual_worker', 'punctual_client', 'punctual_reader'] LOOP
     IF NOT EXISTS (SELECT 1 FROM pg_catalog.pg_roles WHERE rolname = wanted) THEN
       BEGIN
         EXECUTE format('CREATE ROLE %I NOLOGIN', wanted);
@@ -22,7 +20,7 @@ END
 $$;
 
 REVOKE ALL ON SCHEMA punctual_internal FROM PUBLIC;
-GRANT USAGE ON SCHEMA punctual_internal TO punctual_admin, punctual_worker, punctual_executor;
+GRANT USAGE ON SCHEMA punctual_internal TO punctual_admin, punctual_worker;
 GRANT USAGE ON SCHEMA punctual TO punctual_admin, punctual_worker, punctual_client, punctual_reader;
 GRANT SELECT ON ALL TABLES IN SCHEMA punctual_internal TO punctual_admin, punctual_worker;
 
@@ -55,14 +53,3 @@ GRANT EXECUTE ON FUNCTION
 -- Who may do what through the API is nothing that a worker needs to see.
 REVOKE ALL ON punctual_internal.api_tokens, punctual_internal.sessions, punctual_internal.idempotency_keys,
   punctual_internal.audit_log FROM punctual_worker;
--- Nor are the keys that providers charge by.
-REVOKE ALL ON punctual_internal.billing_accounts FROM punctual_worker;
-
-GRANT SELECT ON
-  punctual_internal.migrations, punctual_internal.grants, punctual_internal.billing_accounts,
-  punctual_internal.graph_runs, punctual_internal.execution_requests, punctual_internal.charge_receipts
-  TO punctual_executor;
-GRANT INSERT, UPDATE ON punctual_internal.graph_runs, punctual_internal.execution_requests TO punctual_executor;
-GRANT INSERT ON punctual_internal.charge_receipts, punctual_internal.billing_accounts TO punctual_executor;
--- What a grant has left is counted where its runs begin; what it allows is not the executor's to say.
-GRANT UPDATE (runs, level, level_at) ON punctual_internal.grants TO punctual_executor;

@@ -16,6 +16,8 @@ mod executions;
 mod finish;
 mod fire;
 mod firing;
+mod flow_steps;
+mod flows;
 mod gather;
 mod grants;
 mod holds;
@@ -202,8 +204,8 @@ impl PostgresStore {
         Ok(Self { shared: Handle { shared, change: None } })
     }
 
-    /// Makes the roles `punctual_admin`, `punctual_worker`, `punctual_executor`, `punctual_client` and
-    /// `punctual_reader`, and gives each the least it needs. Never done unasked, because roles belong to the whole server.
+    /// Makes the roles `punctual_admin`, `punctual_worker`, `punctual_client` and `punctual_reader`, and gives each the
+    /// least it needs. Never done unasked, because roles belong to the whole server.
     pub async fn apply_roles(&self) -> StoreResult<()> {
         let session = self.shared.session().await?;
         Ok(migrate::apply_roles(&session).await?)

@@ -2,10 +2,6 @@
 
 use crate::harness::{Own, done, fresh_database, node, options};
 use jiff::SignedDuration;
-use punctual_core::execution::{Begun, Executions, NewExecution};
-use punctual_core::grant::{Grants, NewGrant};
-use punctual_core::graph::{GraphEnd, Used};
-use punctual_core::id::DriverId;
 use punctual_core::offers::Offers;
 use punctual_core::store::{Clock, Retention, Store, StoreError};
 use punctual_store_postgres::{PostgresOptions, PostgresStore};
@@ -112,75 +108,6 @@ fn a25_a_worker_can_do_its_work_and_change_no_ledger() {
         // Even the owner: the triggers do not ask who it is.
         for refused in ["UPDATE punctual_internal.jobs SET priority = 1", "TRUNCATE punctual_internal.jobs"] {
             assert!(client.batch_execute(refused).await.is_err(), "{refused}");
-        }
-    });
-}
-
-#[test]
-fn a25_the_worker_cannot_write_graph_runs_and_the_executor_no_schedules() {
-    block_on(async {
-        let own = Own::with(|_| {}).await;
-        own.store.apply_roles().await.unwrap();
-        let grant = NewGrant {
-            owner: "ada".into(),
-            billing_account: "acme".into(),
-            scopes: vec!["graph:execute:*".parse().unwrap()],
-            expires_at: None,
-            max_runs: Some(5),
-            rate: None,
-        };
-        let grant_id = own.store.create_grant(grant.clone()).await.unwrap().id;
-        let store_of = |role: &str| {
-            let url = format!("{}?options=-c%20role%3D{role}", own.database.url());
-            let options = options(own.clock.clone());
-            async move { PostgresStore::connect(&url, options).await.unwrap() }
-        };
-        let driver = DriverId(uuid::Uuid::from_u128(1));
-        let new = NewExecution {
-            key: "k".into(),
-            hash: [1; 32],
-            graph: "counting:a".parse().unwrap(),
-            grant_id,
-            owner: None,
-            input: punctual_core::json::Json::null(),
-            trace_id: "0".repeat(32),
-            service: None,
-            driver,
-        };
-        let (worker, executor) = (store_of("punctual_worker").await, store_of("punctual_executor").await);
-        assert!(worker.grant(grant_id).await.unwrap().is_some(), "a worker checks grants");
-        assert!(worker.begin_execution(new.clone()).await.is_err() && worker.create_grant(grant).await.is_err());
-        let Begun::Mine(mine) = executor.begin_execution(new).await.unwrap() else { panic!("it is begun") };
-        assert!(executor.beat_execution(mine.run_id, driver).await.unwrap());
-        let end = GraphEnd {
-            failure: None,
-            output: None,
-            references: std::collections::BTreeMap::new(),
-            used: vec![Used { unit: "run".into(), quantity: 1 }],
-        };
-        assert!(executor.end_execution_if_driven(mine.run_id, driver, end, "x".into()).await.unwrap());
-        assert!(executor.create_schedule(minutely("s")).await.is_err());
-        assert!(executor.enqueue_jobs(vec![job()]).await.is_err());
-        assert!(executor.revoke_grant(grant_id).await.is_err(), "what is granted is not the executor's to say");
-        own.clock.advance(SignedDuration::from_hours(1));
-        let forgotten = worker.prune_history(Retention::before(own.clock.now(), ALL)).await.unwrap();
-        assert_eq!(forgotten.graph_runs, 1, "retention is the worker's, by the one way there is");
-        let client = own.database.connect().await;
-        for (role, refused) in [
-            ("punctual_worker", "INSERT INTO punctual_internal.graph_runs SELECT * FROM punctual_internal.graph_runs"),
-            ("punctual_worker", "UPDATE punctual_internal.execution_requests SET answer = ''"),
-            ("punctual_worker", "DELETE FROM punctual_internal.charge_receipts"),
-            ("punctual_worker", "UPDATE punctual_internal.grants SET revoked_at = NULL"),
-            ("punctual_worker", "SELECT virtual_key FROM punctual_internal.billing_accounts"),
-            ("punctual_executor", "DELETE FROM punctual_internal.graph_runs"),
-            ("punctual_executor", "UPDATE punctual_internal.schedule_state SET enabled = false"),
-            ("punctual_executor", "DELETE FROM punctual_internal.queue"),
-            ("punctual_executor", "SELECT * FROM punctual_internal.slots"),
-            ("punctual_executor", "UPDATE punctual_internal.grants SET revoked_at = NULL"),
-        ] {
-            let tried = client.batch_execute(&format!("BEGIN; SET LOCAL ROLE {role}; {refused}")).await;
-            assert!(tried.is_err(), "{role} may {refused}");
-            client.batch_execute("ROLLBACK").await.unwrap();
         }
     });
 }
