@@ -10,7 +10,9 @@ use crate::chain::Chains;
 use crate::checks::Checks;
 use crate::closing::Again;
 use crate::control::Control;
+use crate::execution::Executions;
 use crate::flow::Flows;
+use crate::grant::Grants;
 use crate::id::{ClaimId, JobId, LeaseId, NodeId, ReservationId, ScheduleId};
 use crate::invalid::Invalid;
 use crate::job::{Artifact, Job, JobState, JobView, NewJob, Run};
@@ -418,7 +420,9 @@ pub trait Store:
     + Chains
     + Checks
     + Control
+    + Executions
     + Flows
+    + Grants
     + Limits
     + Offers
     + Policies

@@ -27,6 +27,8 @@ pub(crate) enum List {
     Flows,
     FlowItems,
     Lines,
+    Grants,
+    Accounts,
 }
 
 impl List {
@@ -49,6 +51,8 @@ impl List {
             Self::Flows => 'f',
             Self::FlowItems => 'm',
             Self::Lines => 'o',
+            Self::Grants => 'g',
+            Self::Accounts => 'm',
         }
     }
 }

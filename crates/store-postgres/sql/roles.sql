@@ -48,7 +48,8 @@ GRANT USAGE, SELECT, UPDATE ON SEQUENCE punctual_internal.waits, punctual_intern
 GRANT EXECUTE ON FUNCTION
   punctual_internal.make_partitions(timestamptz, interval),
   punctual_internal.drop_old_jobs(timestamptz, timestamptz, bigint, bigint),
-  punctual_internal.drop_old_slots(timestamptz, bigint) TO punctual_admin, punctual_worker;
+  punctual_internal.drop_old_slots(timestamptz, bigint),
+  punctual_internal.forget_graph_runs(timestamptz, bigint) TO punctual_admin, punctual_worker;
 -- Who may do what through the API is nothing that a worker needs to see.
 REVOKE ALL ON punctual_internal.api_tokens, punctual_internal.sessions, punctual_internal.idempotency_keys,
   punctual_internal.audit_log FROM punctual_worker;

@@ -7,6 +7,7 @@ mod config;
 mod cron;
 mod data;
 mod demo;
+mod graphs;
 mod pages;
 #[cfg(feature = "server")]
 mod serve;

@@ -142,6 +142,19 @@ const STORY: &[(&str, Prints)] = &[
     ("token add ci --owner ci --role operator --json =token", Answer("post", "/tokens")),
     ("token ls --json", Answer("get", "/tokens")),
     ("token revoke {token} --json", Nothing),
+    (
+        "grant add --account acme --graph flow:etl --graph flow:other --expires-at 2099-01-01T00:00:00Z --max-runs 5 \
+         --rate 10/1m --burst 3 --json =grant",
+        Answer("post", "/grants"),
+    ),
+    ("grant ls --json", Answer("get", "/grants")),
+    ("grant show {grant} --json", Answer("get", "/grants/{id}")),
+    ("schedule add graphic --every 1h --graph flow:etl --grant {grant} --paused --json", Answer("post", "/schedules")),
+    ("graph ls --json", Answer("get", "/graphs")),
+    ("billing add beta --json", Answer("post", "/billing/accounts")),
+    ("billing ls --json", Answer("get", "/billing/accounts")),
+    ("billing usage acme --from 2020-01-01T00:00:00Z --json", Answer("get", "/billing/accounts/{name}/usage")),
+    ("grant revoke {grant} --json", Answer("post", "/grants/{id}/revoke")),
     ("status --json", Answer("get", "/stats")),
     ("node ls --all --json", Answer("get", "/nodes")),
     ("audit --json", Answer("get", "/audit")),
@@ -149,8 +162,9 @@ const STORY: &[(&str, Prints)] = &[
     ("schedule rm once --json", Nothing),
 ];
 
-/// Commands that ask no API, and are tried elsewhere.
-const WITHOUT_API: [&str; 8] = ["completions", "config", "cron explain", "cron next", "demo", "man", "serve", "worker"];
+/// Commands that ask no API, or need more than a store, and are tried elsewhere.
+const WITHOUT_API: [&str; 9] =
+    ["completions", "config", "cron explain", "cron next", "demo", "graph run", "man", "serve", "worker"];
 
 /// The words of a line, as a shell takes them apart.
 fn words(line: &str) -> Vec<String> {

@@ -13,6 +13,7 @@ mod embed;
 mod examples;
 mod fallback;
 mod flows;
+mod graphs;
 mod herd;
 mod join;
 mod limits;

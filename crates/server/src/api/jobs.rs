@@ -91,6 +91,7 @@ async fn spec_of(ask: &Ask, body: NewJobBody) -> Answered<NewJob> {
     let (name, given) = (body.template.as_deref(), body.parameters.as_ref());
     let template = super::templates::job_of(&ask.state, name, given, body.input.is_some()).await?;
     let spec = body.into_spec(template, &ask.caller)?;
+    super::grants::check_named(&ask.state, spec.owner.as_deref(), &spec.target, spec.grant_id).await?;
     super::flows::check_target(&ask.state, &ask.caller, &spec.target).await?;
     Ok(spec)
 }

@@ -1,11 +1,14 @@
 //! The resources of the API, and how they are put together.
 
 pub(crate) mod backfills;
+pub(crate) mod billing;
 pub(crate) mod bulks;
 pub(crate) mod calendars;
 mod cron;
 pub(crate) mod doctor;
 pub(crate) mod flows;
+pub(crate) mod grants;
+pub(crate) mod graphs;
 pub(crate) mod installation;
 pub(crate) mod job_shapes;
 pub(crate) mod jobs;
@@ -133,6 +136,13 @@ fn guarded() -> OpenApiRouter<AppState> {
         .routes(routes!(templates::get, templates::delete))
         .routes(routes!(tokens::create, tokens::list))
         .routes(routes!(tokens::revoke))
+        .routes(routes!(grants::create, grants::list))
+        .routes(routes!(grants::get))
+        .routes(routes!(grants::revoke))
+        .routes(routes!(graphs::list))
+        .routes(routes!(graphs::run))
+        .routes(routes!(billing::create, billing::list))
+        .routes(routes!(billing::usage))
         .routes(routes!(installation::get, installation::patch))
         .routes(routes!(system::nodes))
         .routes(routes!(system::stats))
