@@ -14,6 +14,7 @@ mod docs;
 mod doctor;
 mod events;
 mod extract;
+pub mod graphs;
 mod guard;
 mod limits;
 mod metrics;

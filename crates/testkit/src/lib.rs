@@ -14,6 +14,7 @@ pub mod by_hand;
 pub mod conformance;
 pub mod faults;
 pub mod harness;
+pub mod langgraph;
 pub mod model;
 pub mod postgres;
 pub mod property;

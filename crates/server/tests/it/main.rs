@@ -5,6 +5,7 @@ mod bad_input;
 mod client;
 mod doctor;
 mod events;
+mod langgraph;
 mod policies;
 mod resources;
 mod tls;
