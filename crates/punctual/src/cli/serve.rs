@@ -1,6 +1,6 @@
 //! `punctual serve`: a node and the HTTP API, on a data folder that it has to itself and tells others about.
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -95,6 +95,16 @@ pub(crate) struct Socket {
     pub(crate) tls: Option<Arc<ServerConfig>>,
 }
 
+/// Where this machine itself calls an address that it listens on: one that stands for all of them is none of them.
+fn callable(mut address: SocketAddr) -> SocketAddr {
+    match address {
+        SocketAddr::V4(it) if it.ip().is_unspecified() => address.set_ip(Ipv4Addr::LOCALHOST.into()),
+        SocketAddr::V6(it) if it.ip().is_unspecified() => address.set_ip(Ipv6Addr::LOCALHOST.into()),
+        _ => {}
+    }
+    address
+}
+
 /// The API while it serves.
 pub(crate) struct Api {
     url: String,
@@ -109,7 +119,7 @@ impl Api {
         store: Arc<dyn Store>, Socket { listener, tls }: Socket, settings: Settings, folder: &DataFolder,
     ) -> Result<Self, Stop> {
         let scheme = if tls.is_some() { "https" } else { "http" };
-        let url = format!("{scheme}://{}", listener.local_addr()?);
+        let url = format!("{scheme}://{}", callable(listener.local_addr()?));
         if let Some(secret) = first_admin_token(store.as_ref()).await? {
             folder.keep_admin_token(secret.reveal())?;
             eprintln!("first start: log in at {}", login_link(&url, &secret));

@@ -145,7 +145,8 @@ const STORY: &[(&str, Prints)] = &[
 ];
 
 /// Commands that ask no API, and are tried elsewhere.
-const WITHOUT_API: [&str; 8] = ["completions", "config", "cron explain", "cron next", "demo", "man", "serve", "worker"];
+const WITHOUT_API: [&str; 9] =
+    ["completions", "config", "cron explain", "cron next", "demo", "health", "man", "serve", "worker"];
 
 /// The words of a line, as a shell takes them apart.
 fn words(line: &str) -> Vec<String> {

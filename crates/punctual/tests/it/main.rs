@@ -12,6 +12,7 @@ mod disk;
 mod embed;
 mod examples;
 mod fallback;
+mod health;
 mod herd;
 mod join;
 mod limits;
