@@ -1,6 +1,6 @@
 //! The part of the store port that knows people: who may do what, what was done by whom, and what they alone ask for.
 
-use crate::grant::{Grant, Scope};
+use crate::grant::{Grant, NewGrant};
 use crate::id::{AuditId, JobId, TokenId};
 use crate::invalid::Invalid;
 use crate::job::{ChainLink, Job, NewJob, Origin, Run};
@@ -182,33 +182,6 @@ pub struct AuditRow {
     pub after: Option<Json>,
 }
 
-/// A grant that is to be stored (A02).
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NewGrant {
-    /// Who gives it.
-    pub owner: String,
-    /// Who pays.
-    pub billing_account: String,
-    /// What it covers.
-    pub scopes: Vec<Scope>,
-    /// Until when; `None` means until revoked.
-    pub expires_at: Option<Timestamp>,
-}
-
-impl NewGrant {
-    /// Refuses what the stores could not keep, and what would allow nothing.
-    pub fn validate(&self) -> Result<(), Invalid> {
-        let named = |field: &str, text: &str| name::check(text).map_err(|e| Invalid { field: field.into(), ..e });
-        named("grant.owner", &self.owner)?;
-        named("grant.billing_account", &self.billing_account)?;
-        if self.scopes.is_empty() || self.scopes.len() > 64 {
-            return Err(Invalid::new("grant.scopes", "are none, or more than 64")
-                .remedy("name what the grant covers, such as graph:execute:*"));
-        }
-        self.scopes.iter().try_for_each(|scope| name::check_text("grant.scopes", &scope.to_string()))
-    }
-}
-
 /// How much was forgotten of what is kept for a while only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Forgotten {
@@ -271,9 +244,6 @@ pub trait Access: Send + Sync {
     async fn create_schedule_with_grant(
         &self, definition: ScheduleDefinition, grant: NewGrant,
     ) -> StoreResult<(Schedule, Grant)>;
-
-    /// One grant, revoked or not.
-    async fn grant(&self, id: crate::id::GrantId) -> StoreResult<Option<Grant>>;
 
     /// Tries a job again that has ended without success: a new job at the end of its chain. Refused: jobs that have
     /// not ended, that completed, or that have been tried again already.

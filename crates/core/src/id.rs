@@ -92,6 +92,8 @@ ids! {
     GrantId,
     /// A run of a graph, as its execution service knows it.
     GraphRunId,
+    /// A process that carries graph runs to their end: a new one for every start.
+    DriverId,
     /// A hold of a queue.
     ReservationId,
     /// News in the outbox.

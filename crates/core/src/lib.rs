@@ -22,6 +22,8 @@
 //! | lease | a node's right to finish the runs it claimed |
 //! | node | one running process |
 //! | grant | durable permission to execute |
+//! | graph run | the execution of a graph by its provider, known to the execution service |
+//! | receipt | what is charged for a graph run, once for each unit |
 //! | owner | whose a schedule, a job or a grant is; others neither see nor use it |
 //! | reservation | exclusive hold of a queue |
 //! | calendar | a named set of days and times at which nothing may run |
@@ -53,6 +55,7 @@ pub mod control;
 pub mod cron;
 pub mod duration;
 pub mod execute;
+pub mod execution;
 pub mod firing;
 pub mod grant;
 pub mod graph;

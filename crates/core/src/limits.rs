@@ -169,7 +169,8 @@ impl Rate {
         Bucket { level: i64::from(old.tokens(bucket).min(self.burst)).saturating_mul(self.cost()), at: bucket.at }
     }
 
-    fn validate(self) -> Result<(), Invalid> {
+    /// Refuses what makes no sense.
+    pub fn validate(self) -> Result<(), Invalid> {
         in_range("rate.jobs", self.jobs, 1)?;
         in_range("rate.burst", self.burst, 1)?;
         duration::check("rate.per", self.per)?;

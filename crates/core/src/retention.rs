@@ -30,6 +30,12 @@ impl Retention {
     pub fn runs_horizon(&self) -> Timestamp {
         self.runs_before.max(self.failed_before)
     }
+
+    /// Graph runs that ended before this go, with the keys they were asked for by: as long as anything is known of a
+    /// slot, nobody can run it anew by accident.
+    pub fn graph_runs_before(&self) -> Timestamp {
+        self.runs_before.min(self.failed_before).min(self.slots_before)
+    }
 }
 
 /// How far a pass through history has come; what stays is not looked at again by its next step.
@@ -50,6 +56,8 @@ pub struct Pruned {
     pub slots: usize,
     /// Notices.
     pub notices: usize,
+    /// Graph runs with their requests.
+    pub graph_runs: usize,
     /// Where the next step goes on; `None` when all was looked at.
     pub next: Option<PruneFrom>,
 }

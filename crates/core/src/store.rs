@@ -10,6 +10,8 @@ use crate::chain::Chains;
 use crate::checks::Checks;
 use crate::closing::Again;
 use crate::control::Control;
+use crate::execution::Executions;
+use crate::grant::Grants;
 use crate::id::{ClaimId, JobId, LeaseId, NodeId, ReservationId, ScheduleId};
 use crate::invalid::Invalid;
 use crate::job::{Artifact, Job, JobState, JobView, NewJob, Run};
@@ -410,6 +412,8 @@ pub trait Store:
     + Chains
     + Checks
     + Control
+    + Executions
+    + Grants
     + Limits
     + Offers
     + Policies

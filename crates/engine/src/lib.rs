@@ -12,6 +12,7 @@ pub mod lease;
 pub mod memory;
 pub mod node;
 pub mod offers;
+mod permit;
 mod phase;
 pub mod reconcile;
 pub mod recover;

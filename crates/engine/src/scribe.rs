@@ -59,6 +59,11 @@ impl Scribe {
         Self { inbox, task }
     }
 
+    /// Where it writes.
+    pub(crate) fn store(&self) -> &dyn Store {
+        &*self.inbox.store
+    }
+
     /// The log of one run, which begins now.
     pub fn open(&self, job: Arc<Job>, started_at: Timestamp) -> RunLog {
         let (inbox, since) = (Arc::clone(&self.inbox), Uptime::start());

@@ -1,5 +1,6 @@
 //! One run, from the claim to its end.
 
+use crate::permit;
 use crate::phase::Phase;
 use crate::scribe::Scribe;
 use crate::secrets::{RunSecrets, SecretRules};
@@ -66,6 +67,9 @@ pub async fn run_job(
         let job_type = job.spec.target.job_type();
         return FinishedRun::failed(job.id, ErrorCode::NoExecutor, format!("this node cannot run `{job_type}`"));
     };
+    if let Err(refused) = permit::ask(scribe.store(), &job).await {
+        return refused;
+    }
     let log = scribe.open(Arc::clone(&job), claimed.started_at);
     let secrets = Arc::new(RunSecrets::new(Arc::clone(&executors.secrets)));
     let run = RunContext {

@@ -25,6 +25,8 @@ pub(crate) enum List {
     Calendars,
     Limits,
     Lines,
+    Grants,
+    Accounts,
 }
 
 impl List {
@@ -45,6 +47,8 @@ impl List {
             Self::Calendars => 'c',
             Self::Limits => 'i',
             Self::Lines => 'o',
+            Self::Grants => 'g',
+            Self::Accounts => 'm',
         }
     }
 }

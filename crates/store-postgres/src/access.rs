@@ -1,20 +1,20 @@
-//! Tokens, sessions, idempotency keys, the audit log, grants, and the retry that somebody asks for.
+//! Tokens, sessions, idempotency keys, the audit log, a schedule with its grant, and the retry that somebody asks for.
 
 use crate::error::{Failure, Work};
 use crate::jobs::serial_keys;
 use crate::params::{limit as whole, params, time};
-use crate::rows::{Columns, Unreadable, document, value};
+use crate::rows::{Columns, Unreadable, value};
 use crate::tx::{Tx, in_transaction};
 use crate::wake::Wake;
 use crate::{Handle, PostgresStore, sql};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use punctual_core::access::{
-    Access, Answer, AuditRow, Change, Forgotten, NewGrant, NewToken, OnceKey, SecretHash, Session, StoredAnswer, Token,
+    Access, Answer, AuditRow, Change, Forgotten, NewToken, OnceKey, SecretHash, Session, StoredAnswer, Token,
     retried_already, retry_by_hand,
 };
-use punctual_core::grant::{Grant, Scope};
-use punctual_core::id::{AuditId, GrantId, JobId, TokenId};
+use punctual_core::grant::{Grant, NewGrant};
+use punctual_core::id::{AuditId, JobId, TokenId};
 use punctual_core::invalid::Invalid;
 use punctual_core::json::Json;
 use punctual_core::name;
@@ -116,12 +116,6 @@ impl Access for PostgresStore {
         grant.validate()?;
         in_transaction!(&self.shared, |made| Some(Wake::of(&made.0)), |tx| tx
             .create_schedule_with_grant(&definition, &grant))
-    }
-
-    async fn grant(&self, id: GrantId) -> StoreResult<Option<Grant>> {
-        let find = "SELECT id, owner, billing_account, scopes::text, expires_at, revoked_at
-                    FROM punctual_internal.grants WHERE id = $1";
-        Ok(self.shared.read(find, params![id.0], grant_row).await?.pop())
     }
 
     async fn retry_job_if_ended(&self, id: JobId, by: Option<String>) -> StoreResult<JobId> {
@@ -247,22 +241,8 @@ impl Tx<'_> {
     async fn create_schedule_with_grant(
         &mut self, definition: &ScheduleDefinition, new: &NewGrant,
     ) -> Work<(Schedule, Grant)> {
-        let NewGrant { owner, billing_account, scopes, expires_at } = new.clone();
-        let id = GrantId::at(self.now, self.id_bits());
-        let grant = Grant { id, owner, billing_account, scopes, expires_at, revoked_at: None };
-        let words: Vec<String> = grant.scopes.iter().map(ToString::to_string).collect();
-        let insert = "INSERT INTO punctual_internal.grants (id, owner, billing_account, scopes, expires_at, created_at)
-                      VALUES ($1, $2, $3, $4::text::json, $5, $6)";
-        let params = params![
-            id.0,
-            grant.owner.as_str(),
-            grant.billing_account.as_str(),
-            document("scopes", &words)?,
-            grant.expires_at.map(time),
-            self.at(),
-        ];
-        self.execute(insert, params).await?;
-        let definition = ScheduleDefinition { grant_id: Some(id), ..definition.clone() };
+        let grant = self.create_grant(new).await?;
+        let definition = ScheduleDefinition { grant_id: Some(grant.id), ..definition.clone() };
         Ok((self.create_schedule(&definition).await?, grant))
     }
 
@@ -330,12 +310,4 @@ fn audit_row(row: &Row) -> Result<AuditRow, Unreadable> {
         before: c.optional_json()?,
         after: c.optional_json()?,
     })
-}
-
-fn grant_row(row: &Row) -> Result<Grant, Unreadable> {
-    let mut c = Columns::of(row);
-    let (id, owner, billing_account) = (c.id()?, c.next()?, c.next()?);
-    let words: Vec<String> = c.document("scopes")?;
-    let scopes = words.iter().map(|word| word.parse()).collect::<Result<Vec<Scope>, Invalid>>()?;
-    Ok(Grant { id, owner, billing_account, scopes, expires_at: c.optional_time()?, revoked_at: c.optional_time()? })
 }

@@ -63,6 +63,9 @@ impl Tx<'_> {
         let before = NoticeId::at(retention.slots_before, [0; 8]);
         let notices = self.execute(sql::prune_notices, params![before.0, limit]).await?;
         pruned.notices = usize::try_from(notices).unwrap_or(usize::MAX);
+        let forget = "SELECT punctual_internal.forget_graph_runs($1, $2)";
+        let gone: Option<i64> = self.one(forget, params![time(retention.graph_runs_before()), limit], value).await?;
+        pruned.graph_runs = usize::try_from(gone.unwrap_or(0)).unwrap_or(0);
         self.prune_serial_keys(limit).await?;
         // Whoever is about to use one holds its lock, and it is passed over.
         let over = "DELETE FROM punctual_internal.unique_keys WHERE key IN (
@@ -70,7 +73,7 @@ impl Tx<'_> {
                       ORDER BY key LIMIT $2 FOR UPDATE SKIP LOCKED)";
         self.execute(over, params![self.at(), limit]).await?;
         self.execute("UPDATE punctual_internal.retention SET pruning = false", params![]).await?;
-        let more = job.is_some() || schedule.is_some() || pruned.notices == retention.limit;
+        let more = job.is_some() || schedule.is_some() || [pruned.notices, pruned.graph_runs].contains(&retention.limit);
         let from = retention.from;
         pruned.next = more.then(|| PruneFrom { job: job.or(from.job), schedule: schedule.or(from.schedule) });
         Ok(pruned)

@@ -1,24 +1,23 @@
-//! Tokens, sessions, idempotency keys, the audit log, grants, and the retry that somebody asks for.
+//! Tokens, sessions, idempotency keys, the audit log, a schedule with its grant, and the retry that somebody asks for.
 
 use crate::error::{is_unique_violation, store_error};
-use crate::rows::{self, Columns, Unreadable, document};
+use crate::rows::{self, Columns, Unreadable};
 use crate::tx::{Tx, value};
 use crate::{SqliteStore, sql};
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
 use punctual_core::access::{
-    Access, Answer, AuditRow, Change, Described, Forgotten, NewGrant, NewToken, OnceKey, SecretHash, Session,
+    Access, Answer, AuditRow, Change, Described, Forgotten, NewToken, OnceKey, SecretHash, Session,
     StoredAnswer, Token, retried_already, retry_by_hand,
 };
-use punctual_core::grant::{Grant, Scope};
-use punctual_core::id::{AuditId, GrantId, JobId, TokenId};
-use punctual_core::invalid::Invalid;
+use punctual_core::grant::{Grant, NewGrant};
+use punctual_core::id::{AuditId, JobId, TokenId};
 use punctual_core::job::{JobView, Whereabouts};
 use punctual_core::json::Json;
 use punctual_core::name;
 use punctual_core::schedule::{Schedule, ScheduleDefinition};
 use punctual_core::store::{Store, StoreError, StoreResult};
-use rusqlite::{Connection, Row, params};
+use rusqlite::{Row, params};
 use std::any::Any;
 use std::sync::Arc;
 
@@ -162,10 +161,6 @@ impl Access for SqliteStore {
         .await
     }
 
-    async fn grant(&self, id: GrantId) -> StoreResult<Option<Grant>> {
-        self.read(move |connection| read_grant(connection, id)).await
-    }
-
     async fn retry_job_if_ended(&self, id: JobId, by: Option<String>) -> StoreResult<JobId> {
         name::check_text("by", by.as_deref().unwrap_or_default())?;
         self.write_and_wake(move |tx| tx.retry_job(id, by)).await
@@ -258,27 +253,6 @@ impl Tx<'_> {
         found.ok_or_else(|| StoreError::NotFound { what: "token", key: id.to_string() })
     }
 
-    fn create_grant(&mut self, new: NewGrant) -> StoreResult<Grant> {
-        let bits = self.id_bits();
-        let NewGrant { owner, billing_account, scopes, expires_at } = new;
-        let made =
-            Grant { id: GrantId::at(self.now, bits), owner, billing_account, scopes, expires_at, revoked_at: None };
-        let words: Vec<String> = made.scopes.iter().map(ToString::to_string).collect();
-        self.execute(
-            "INSERT INTO punctual_grants (id, owner, billing_account, scopes, expires_at, created_at)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-            params![
-                made.id.as_bytes(),
-                made.owner,
-                made.billing_account,
-                document("scopes", &words)?,
-                made.expires_at.map(Timestamp::as_microsecond),
-                self.now_us(),
-            ],
-        )?;
-        Ok(made)
-    }
-
     pub(crate) fn retry_job(&mut self, id: JobId, by: Option<String>) -> StoreResult<JobId> {
         let not_found = || StoreError::NotFound { what: "job", key: id.to_string() };
         let job = self.job(id)?.ok_or_else(not_found)?;
@@ -344,16 +318,4 @@ fn audit_row(row: &Row<'_>) -> Result<AuditRow, Unreadable> {
         before: c.optional_json()?,
         after: c.optional_json()?,
     })
-}
-
-fn read_grant(connection: &Connection, id: GrantId) -> StoreResult<Option<Grant>> {
-    let find = "SELECT id, owner, billing_account, scopes, expires_at, revoked_at FROM punctual_grants WHERE id = ?1";
-    let mut found = rows::collect(connection, find, params![id.as_bytes()], |row| {
-        let mut c = Columns::of(row);
-        let (id, owner, billing_account) = (c.id()?, c.next()?, c.next()?);
-        let words: Vec<String> = c.document("scopes")?;
-        let scopes = words.iter().map(|word| word.parse()).collect::<Result<Vec<Scope>, Invalid>>()?;
-        Ok(Grant { id, owner, billing_account, scopes, expires_at: c.optional_time()?, revoked_at: c.optional_time()? })
-    })?;
-    Ok(found.pop())
 }

@@ -33,11 +33,12 @@ impl Tx<'_> {
         let job = self.prune_runs(&retention, &mut pruned)?;
         let schedule = self.prune_slots(&retention, &mut pruned)?;
         pruned.notices = self.prune_notices(&retention)?;
+        pruned.graph_runs = self.prune_graph_runs(&retention)?;
         let over = "DELETE FROM punctual_unique_keys WHERE key IN (
                       SELECT key FROM punctual_unique_keys WHERE until_at <= ?1 LIMIT ?2)";
         self.execute(over, params![self.now_us(), limit(&retention)])?;
         self.execute("UPDATE punctual_retention SET pruning = 0", [])?;
-        let more = job.is_some() || schedule.is_some() || pruned.notices == retention.limit;
+        let more = job.is_some() || schedule.is_some() || [pruned.notices, pruned.graph_runs].contains(&retention.limit);
         let from = retention.from;
         pruned.next = more.then(|| PruneFrom { job: job.or(from.job), schedule: schedule.or(from.schedule) });
         Ok(pruned)
@@ -81,6 +82,12 @@ impl Tx<'_> {
         }
         pruned.slots = old.len();
         Ok(old.last().filter(|_| old.len() == retention.limit).map(|(id, _)| *id))
+    }
+
+    fn prune_graph_runs(&self, retention: &Retention) -> StoreResult<usize> {
+        let forget = "DELETE FROM punctual_graph_runs WHERE id IN (
+                        SELECT id FROM punctual_graph_runs WHERE ended_at < ?1 ORDER BY ended_at, id LIMIT ?2)";
+        self.execute(forget, params![retention.graph_runs_before().as_microsecond(), limit(retention)])
     }
 
     fn prune_notices(&self, retention: &Retention) -> StoreResult<usize> {

@@ -5,14 +5,20 @@ pub mod words {
     pub use async_trait::async_trait;
     pub use jiff::{SignedDuration, Timestamp};
     pub use punctual_core::access::{
-        Access, AuditRow, Change, Forgotten, NewGrant, NewToken, SecretHash, Session, StoredAnswer, Token,
+        Access, AuditRow, Change, Forgotten, NewToken, SecretHash, Session, StoredAnswer, Token,
     };
     pub use punctual_core::bulk::{Bulk, BulkStep, NewBulk};
     pub use punctual_core::calendar::{CalendarRules, StoredCalendar};
     pub use punctual_core::control::{Control, SerialHold};
     pub use punctual_core::cron::CronPreset;
-    pub use punctual_core::grant::Grant;
-    pub use punctual_core::id::{AuditId, BulkId, GrantId, JobId, NodeId, ReservationId, ScheduleId, TokenId};
+    pub use punctual_core::execution::{
+        Begun, BillingAccount, Execution, Executions, NewExecution, Receipt, Usage,
+    };
+    pub use punctual_core::grant::{Grant, Grants, NewGrant};
+    pub use punctual_core::graph::GraphEnd;
+    pub use punctual_core::id::{
+        AuditId, BulkId, DriverId, GrantId, GraphRunId, JobId, NodeId, ReservationId, ScheduleId, TokenId,
+    };
     pub use punctual_core::job::{JobView, NewJob};
     pub use punctual_core::limits::{Limit, LimitRow, LimitSubject, Limits};
     pub use punctual_core::name::Name;
@@ -114,8 +120,37 @@ macro_rules! with_verbs {
             async fn create_schedule_with_grant(
                 &self, definition: ScheduleDefinition, grant: NewGrant
             ) -> (Schedule, Grant);
-            async fn grant(&self, id: GrantId) -> Option<Grant>;
             async fn retry_job_if_ended(&self, id: JobId, by: Option<String>) -> JobId;
+        }
+    };
+    (Grants, $then:ident $others:tt) => {
+        $then! {
+            Grants $others
+            async fn create_grant(&self, grant: NewGrant) -> Grant;
+            async fn grants(&self, owner: Option<&str>, before: Option<GrantId>, limit: usize) -> Vec<Grant>;
+            async fn revoke_grant(&self, id: GrantId) -> Grant;
+        }
+    };
+    (Executions, $then:ident $others:tt) => {
+        $then! {
+            Executions $others
+            async fn begin_execution(&self, new: NewExecution) -> Begun;
+            async fn execution(&self, key: &str) -> Option<Execution>;
+            async fn beat_execution(&self, run: GraphRunId, driver: DriverId) -> bool;
+            async fn take_over_execution_if_still(&self, seen: &Execution, driver: DriverId) -> Option<Execution>;
+            async fn release_execution(&self, run: GraphRunId, driver: DriverId) -> ();
+            async fn end_execution_if_driven(
+                &self, run: GraphRunId, driver: DriverId, end: GraphEnd, answer: String
+            ) -> bool;
+            async fn receipts(&self, run: GraphRunId) -> Vec<Receipt>;
+            async fn create_billing_account(&self, owner: &str, name: &str) -> BillingAccount;
+            async fn billing_account(&self, owner: &str, name: &str) -> Option<BillingAccount>;
+            async fn billing_accounts(
+                &self, owner: Option<&str>, after: Option<(&str, &str)>, limit: usize
+            ) -> Vec<BillingAccount>;
+            async fn usage(
+                &self, owner: &str, account: &str, from: Timestamp, until: Timestamp
+            ) -> Vec<Usage>;
         }
     };
 }

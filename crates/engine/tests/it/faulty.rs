@@ -296,3 +296,11 @@ punctual_testkit::with_verbs!(Access, pass_on_outside {
         self.inner.recorded(change)
     }
 });
+
+punctual_testkit::with_verbs!(Grants, pass_on_outside {
+    async fn grant(&self, id: GrantId) -> StoreResult<Option<Grant>> {
+        self.reach()?.grant(id).await
+    }
+});
+
+punctual_testkit::with_verbs!(Executions, pass_on_outside {});

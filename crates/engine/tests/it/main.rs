@@ -4,6 +4,7 @@ mod command;
 mod desk;
 mod faulty;
 mod fire;
+mod grants;
 mod http;
 mod memory;
 mod node;

@@ -137,6 +137,14 @@ const STORY: &[(&str, Prints)] = &[
     ("token add ci --owner ci --role operator --json =token", Answer("post", "/tokens")),
     ("token ls --json", Answer("get", "/tokens")),
     ("token revoke {token} --json", Nothing),
+    (
+        "grant add --account acme --graph flow:etl --graph flow:other --expires-at 2099-01-01T00:00:00Z --max-runs 5 \
+         --rate 10/1m --burst 3 --json =grant",
+        Answer("post", "/grants"),
+    ),
+    ("grant ls --json", Answer("get", "/grants")),
+    ("grant show {grant} --json", Answer("get", "/grants/{id}")),
+    ("grant revoke {grant} --json", Answer("post", "/grants/{id}/revoke")),
     ("status --json", Answer("get", "/stats")),
     ("node ls --all --json", Answer("get", "/nodes")),
     ("audit --json", Answer("get", "/audit")),

@@ -90,7 +90,9 @@ pub(crate) async fn create_batch(ask: Ask, sent: Sent<NewJobs>) -> Answered<Made
 async fn spec_of(ask: &Ask, body: NewJobBody) -> Answered<NewJob> {
     let (name, given) = (body.template.as_deref(), body.parameters.as_ref());
     let template = super::templates::job_of(&ask.state, name, given, body.input.is_some()).await?;
-    Ok(body.into_spec(template, &ask.caller)?)
+    let spec = body.into_spec(template, &ask.caller)?;
+    super::grants::check_named(&ask.state, spec.owner.as_deref(), &spec.target, spec.grant_id).await?;
+    Ok(spec)
 }
 
 /// Jobs of which some have a key or are unique: what becomes of them depends on who is there already, so they are read

@@ -32,6 +32,16 @@ pub(crate) struct RateBody {
     burst: Option<u32>,
 }
 
+impl RateBody {
+    pub(crate) fn into_rate(self) -> Rate {
+        Rate { jobs: self.jobs, per: self.per, burst: self.burst.unwrap_or(self.jobs) }
+    }
+
+    pub(crate) fn of(rate: Rate) -> Self {
+        Self { jobs: rate.jobs, per: rate.per, burst: Some(rate.burst) }
+    }
+}
+
 /// What may not be exceeded; at least one of the three.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -49,7 +59,7 @@ pub(crate) struct NewLimitBody {
 
 impl NewLimitBody {
     fn on(self, subject: LimitSubject) -> Limit {
-        let rate = self.rate.map(|RateBody { jobs, per, burst }| Rate { jobs, per, burst: burst.unwrap_or(jobs) });
+        let rate = self.rate.map(RateBody::into_rate);
         Limit { subject, concurrency: self.concurrency, node_concurrency: self.node_concurrency, rate }
     }
 }

@@ -5,6 +5,7 @@ pub(crate) mod bulks;
 pub(crate) mod calendars;
 mod cron;
 pub(crate) mod doctor;
+pub(crate) mod grants;
 pub(crate) mod installation;
 pub(crate) mod job_shapes;
 pub(crate) mod jobs;
@@ -128,6 +129,9 @@ fn guarded() -> OpenApiRouter<AppState> {
         .routes(routes!(templates::get, templates::delete))
         .routes(routes!(tokens::create, tokens::list))
         .routes(routes!(tokens::revoke))
+        .routes(routes!(grants::create, grants::list))
+        .routes(routes!(grants::get))
+        .routes(routes!(grants::revoke))
         .routes(routes!(installation::get, installation::patch))
         .routes(routes!(system::nodes))
         .routes(routes!(system::stats))

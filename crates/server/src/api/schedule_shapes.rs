@@ -1,9 +1,9 @@
 //! Schedules as the API shows them, and as it takes them.
 
+use super::grants::NewGrantBody;
 use super::templates::Given;
 use super::words::{MissedDocument, OutcomeWord, OverlapWord, RetryDocument, SourceWord, TargetDocument};
 use jiff::{SignedDuration, Timestamp};
-use punctual_core::access::NewGrant;
 use punctual_core::cron::{Dst, DstGap, DstOverlap, Recurrence, describe};
 use punctual_core::duration::{format_duration, optional_text, parse_duration};
 use punctual_core::id::{GrantId, ScheduleId};
@@ -120,32 +120,6 @@ pub(crate) struct DependencyBody {
     schedule_id: Uuid,
     /// A duration such as `1h`.
     within: String,
-}
-
-/// A grant that is to be made.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-#[schema(as = NewGrant)]
-pub(crate) struct NewGrantBody {
-    /// Who pays.
-    billing_account: String,
-    /// What it covers: `graph:execute:{graphId}` or `graph:execute:*`.
-    scopes: Vec<String>,
-    /// Until when; until revoked when absent.
-    expires_at: Option<Timestamp>,
-}
-
-impl NewGrantBody {
-    pub(crate) fn into_grant(self, owner: &str) -> Result<NewGrant, Invalid> {
-        let at_grant = |refused: Invalid| Invalid { field: format!("grant.{}", refused.field), ..refused };
-        let scopes = self.scopes.iter().map(|scope| scope.parse()).collect::<Result<_, _>>().map_err(at_grant)?;
-        Ok(NewGrant {
-            owner: owner.to_owned(),
-            billing_account: self.billing_account,
-            scopes,
-            expires_at: self.expires_at,
-        })
-    }
 }
 
 /// A policy by its name alone, or with its settings.

@@ -51,7 +51,7 @@ fn of_the_body(error: StoreError) -> StoreError {
     }
 }
 
-/// Others' schedules and grants are nothing that one could use.
+/// Others' schedules are nothing that one could use.
 async fn check_references(ask: &Ask, definition: &ScheduleDefinition) -> Answered<()> {
     if let Some(other) = definition.depends_on {
         let found = ask.state.store.schedule(&other.schedule_id.into()).await?;
@@ -61,15 +61,12 @@ async fn check_references(ask: &Ask, definition: &ScheduleDefinition) -> Answere
             return Err(of_the_body(StoreError::NotFound { what: "schedule", key }).into());
         }
     }
-    if let Some(id) = definition.grant_id {
-        let found = ask.state.store.grant(id).await?;
-        if !found.is_some_and(|grant| ask.caller.sees(Some(&grant.owner))) {
-            return Err(Invalid::new("grant_id", format!("there is no grant `{id}`"))
-                .remedy("name an existing grant, or send a new one in `grant`")
-                .into());
-        }
-    }
     Ok(())
+}
+
+async fn check_grant(ask: &Ask, definition: &ScheduleDefinition) -> Answered<()> {
+    let owner = definition.owner.as_deref();
+    super::grants::check_named(&ask.state, owner, &definition.target, definition.grant_id).await
 }
 
 /// Make a schedule, with its first slot; with a grant, if one is sent, both or neither.
@@ -86,6 +83,10 @@ pub(crate) async fn create(ask: Ask, mut sent: Sent<NewScheduleBody>) -> Answere
         return Err(Invalid::new("grant_id", "is given beside a new grant").remedy("send one of the two").into());
     }
     check_references(&ask, &definition).await?;
+    match &grant {
+        Some(_) => super::grants::check_graph(&definition.target)?,
+        None => check_grant(&ask, &definition).await?,
+    }
     let action = Action::new("schedule.create");
     let name = definition.name.to_string();
     let made = match grant {
@@ -234,6 +235,7 @@ pub(crate) async fn patch(
     let mut definition = edited.into_definition(begin, old.definition.owner.clone(), old.definition.source)?;
     definition.template_id = old.definition.template_id;
     check_references(&ask, &definition).await?;
+    check_grant(&ask, &definition).await?;
     let before = Action::new("schedule.update").before(&ScheduleBody::from(&old));
     let update = |store: Arc<dyn Store>| async move {
         store.update_schedule_if_version(old.id, old.version, definition).await.map_err(of_the_body)

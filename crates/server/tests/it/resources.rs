@@ -14,6 +14,8 @@ on_both_stores! {
     a15_a_schedule_is_made_looked_at_edited_and_deleted,
     d03_a_schedule_is_paused_resumed_triggered_and_rescheduled,
     a15_a_grant_is_made_with_its_schedule_or_not_at_all,
+    a02_grants_are_made_listed_and_revoked_by_their_owner,
+    a09_a_graph_without_a_grant_of_its_owner_is_refused,
     c12_a_repeated_request_gets_the_same_answer_once,
     c02_jobs_are_made_one_by_one_and_in_batches,
     c06_queued_jobs_are_moved_edited_and_cancelled,
@@ -123,8 +125,62 @@ async fn a15_a_grant_is_made_with_its_schedule_or_not_at_all(world: &World) {
     assert_eq!(refused.json()["errors"][0]["pointer"], "/grant/scopes");
     assert_eq!(world.call("GET", "/schedules/h").send().await.status, 404);
     let unknown = json!({ "name": "i", "cron": "@daily", "grant_id": uuid::Uuid::new_v4(),
-                          "target": { "kind": "graph", "id": "x" } });
+                          "target": { "kind": "graph", "id": "flow:x" } });
     assert_eq!(world.post("/schedules", &unknown).await.json()["errors"][0]["pointer"], "/grant_id");
+}
+
+async fn a02_grants_are_made_listed_and_revoked_by_their_owner(world: &World) {
+    let (ada, eve) = (world.token("ada", Role::Operator).await, world.token("eve", Role::Operator).await);
+    let body = json!({ "billing_account": "acme", "scopes": ["graph:execute:*"], "max_runs": 3,
+                       "rate": { "jobs": 2, "per": "1m" } });
+    let make = || world.bare("POST", "/grants").token(&ada).header("Idempotency-Key", "g").json(&body).send();
+    let made = make().await.expect(201);
+    assert_eq!(make().await.expect(201), made, "once for each key");
+    assert_eq!((&made["owner"], &made["runs"], &made["rate"]["burst"]), (&json!("ada"), &json!(0), &json!(2)));
+    let path = format!("/grants/{}", made["id"].as_str().unwrap());
+    assert_eq!(world.bare("GET", &path).token(&ada).send().await.expect(200), made);
+    assert_eq!(world.bare("GET", "/grants").token(&ada).send().await.expect(200)["items"], json!([made]));
+    assert_eq!(world.get("/grants").await["items"], json!([made]), "an admin sees all");
+    assert_eq!(world.bare("GET", "/grants").token(&eve).send().await.expect(200)["items"], json!([]));
+    assert_eq!(world.bare("GET", &path).token(&eve).send().await.refused(404), "not_found");
+    let revoke = format!("{path}/revoke");
+    assert_eq!(world.bare("POST", &revoke).token(&eve).send().await.refused(404), "not_found");
+    let revoked = world.bare("POST", &revoke).token(&ada).send().await.expect(200);
+    assert!(revoked["revoked_at"].is_string());
+    assert_eq!(world.bare("POST", &revoke).token(&ada).send().await.expect(200), revoked);
+    for (field, wrong) in [("scopes", json!(["all"])), ("scopes", json!([])), ("max_runs", json!(0))] {
+        let mut refused = body.clone();
+        refused[field] = wrong;
+        let answer = world.post("/grants", &refused).await;
+        assert_eq!(answer.json()["errors"][0]["pointer"], format!("/{field}"));
+        assert_eq!(answer.refused(422), "invalid");
+    }
+}
+
+async fn a09_a_graph_without_a_grant_of_its_owner_is_refused(world: &World) {
+    let ada = world.token("ada", Role::Operator).await;
+    let grant = json!({ "billing_account": "acme", "scopes": ["graph:execute:*"] });
+    let own = world.bare("POST", "/grants").token(&ada).json(&grant).send().await.expect(201)["id"].clone();
+    let of_admin = world.post("/grants", &grant).await.expect(201)["id"].clone();
+    for (path, timing) in [("/jobs", json!({})), ("/schedules", json!({ "name": "s", "every": "1h" }))] {
+        let ask = |graph: &str, grant: &Value| {
+            let mut body = timing.clone();
+            body["target"] = json!({ "kind": "graph", "id": graph });
+            body["grant_id"] = grant.clone();
+            world.bare("POST", path).token(&ada).json(&body).send()
+        };
+        for (graph, grant, pointer) in [
+            ("flow:etl", &Value::Null, "/grant_id"),
+            ("flow:etl", &of_admin, "/grant_id"),
+            ("flow:etl", &json!(uuid::Uuid::nil()), "/grant_id"),
+            ("etl", &own, "/target/id"),
+        ] {
+            let refused = ask(graph, grant).await;
+            assert_eq!(refused.json()["errors"][0]["pointer"], pointer, "{path} {graph}");
+            assert_eq!(refused.refused(422), "invalid");
+        }
+        assert_eq!(ask("flow:etl", &own).await.expect(201)["grant_id"], own);
+    }
 }
 
 async fn c12_a_repeated_request_gets_the_same_answer_once(world: &World) {

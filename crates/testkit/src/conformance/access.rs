@@ -1,7 +1,8 @@
 //! Tokens, sessions, idempotency keys, the audit log, grants, and retries by hand.
 
 use crate::prelude::*;
-use punctual_core::access::{Answer, Change, Described, NewGrant, NewToken, OnceKey, Role, StoredAnswer, Token};
+use punctual_core::access::{Answer, Change, Described, NewToken, OnceKey, Role, StoredAnswer, Token};
+use punctual_core::grant::NewGrant;
 use punctual_core::id::{AuditId, GrantId, JobId, TokenId};
 use punctual_core::job::{JobState, NewJob};
 use punctual_core::json::Json;
@@ -230,6 +231,8 @@ pub async fn a15_a_grant_and_its_schedule_are_made_together_or_not_at_all(world:
         billing_account: "acme".into(),
         scopes: vec!["graph:execute:flow-1".parse().unwrap(), "graph:execute:*".parse().unwrap()],
         expires_at: Some(instant("2027-01-01T00:00:00Z")),
+        max_runs: None,
+        rate: None,
     };
     let (schedule, made) = world.store().create_schedule_with_grant(hourly("a"), grant.clone()).await.unwrap();
     assert_eq!(schedule.definition.grant_id, Some(made.id));

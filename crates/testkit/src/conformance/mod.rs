@@ -12,8 +12,10 @@ pub mod bulk;
 pub mod checks;
 pub mod claims;
 pub mod durability;
+pub mod executions;
 pub mod firing;
 pub mod gaps;
+pub mod grants;
 pub mod history;
 pub mod keys;
 pub mod limits;
@@ -187,6 +189,18 @@ macro_rules! for_each_conformance_case {
                 d02_how_long_until_anything_is_due_is_a_duration_by_the_stores_clock,
                 d02_only_the_stores_clock_decides_what_is_due,
                 d04_a_schedule_that_is_unknown_is_none,
+            }
+            executions {
+                a13_the_same_key_is_one_run_whoever_comes_first,
+                a13_the_answer_is_kept_with_the_end_and_the_receipts,
+                a13_a_run_whose_driver_stands_still_is_taken_over_once,
+                a13_a_run_that_was_released_is_anybodys_and_its_driver_is_not_believed_any_more,
+                a09_what_the_grant_refuses_writes_nothing,
+                a09_runs_under_a_grant_are_counted_and_bounded,
+                a14_a_run_that_has_ended_and_a_receipt_never_change,
+                a13_keys_are_kept_as_long_as_the_ledger_and_receipts_for_ever,
+                a18_usage_is_summed_by_graph_and_unit,
+                a03_an_account_is_made_once_with_a_key_of_its_own,
             }
             firing {
                 a04_a_thousand_due_slots_fire_once_each_whoever_tries,
@@ -417,6 +431,13 @@ macro_rules! for_each_conformance_case {
                 c12_a_job_whose_claim_was_refused_stays_queued,
                 c12_all_who_shared_a_refused_commit_are_told,
                 c12_one_bad_caller_does_not_spoil_the_others,
+            }
+            grants {
+                a02_a_grant_is_kept_as_it_was_given,
+                a02_grants_are_listed_latest_first_and_by_owner,
+                a09_a_grant_is_revoked_once_and_stays,
+                a03_a_grant_brings_its_billing_account,
+                a09_a_grant_that_allows_nothing_is_refused,
             }
             history {
                 c13_old_runs_go_with_their_jobs_and_young_ones_stay,

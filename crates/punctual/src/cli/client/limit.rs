@@ -43,7 +43,8 @@ pub(crate) struct SetArgs {
     show: ShowArgs,
 }
 
-fn rate(text: &str) -> Result<(u32, String), String> {
+/// A rate as it is written: how many, in which time.
+pub(crate) fn rate(text: &str) -> Result<(u32, String), String> {
     let read = |(jobs, per): (&str, &str)| Some((jobs.trim().parse().ok()?, per.trim().to_owned()));
     text.split_once('/').and_then(read).ok_or_else(|| "write how many in which time, such as 10/1m".to_owned())
 }

@@ -5,6 +5,7 @@ mod backfill;
 mod bulk;
 mod calendar;
 mod doctor;
+mod grant;
 mod job;
 mod limit;
 mod policy;
@@ -77,6 +78,9 @@ pub(crate) enum ClientCommand {
     /// Make, list and revoke API tokens
     #[command(visible_alias = "tokens")]
     Token(Over<Group<token::TokenCommand>>),
+    /// Make, look at and revoke grants: durable permission to run graphs
+    #[command(visible_alias = "grants")]
+    Grant(Over<Group<grant::GrantCommand>>),
     /// Look at and change what holds for all nodes
     Settings(Over<Group<settings::SettingsCommand>>),
     Status(Over<system::StatusArgs>),
@@ -111,6 +115,7 @@ impl ClientCommand {
             Self::Template(over) => over.command.command.run(&over.connect.connect().await?, out).await,
             Self::Preset(over) => over.command.command.run(&over.connect.connect().await?, out).await,
             Self::Token(over) => over.command.command.run(&over.connect.connect().await?, out).await,
+            Self::Grant(over) => over.command.command.run(&over.connect.connect().await?, out).await,
             Self::Status(over) => over.command.run(&over.connect.connect().await?, out).await,
             Self::Node(over) => over.command.command.run(&over.connect.connect().await?, out).await,
             Self::Audit(over) => over.command.run(&over.connect.connect().await?, out).await,

@@ -198,3 +198,11 @@ crate::with_verbs!(Access, not_for_nodes {
         Arc::new(Self { letters: Arc::clone(&self.letters), bell: Arc::clone(&self.bell) })
     }
 });
+
+crate::with_verbs!(Grants, not_for_nodes {
+    async fn grant(&self, id: GrantId) -> StoreResult<Option<Grant>> {
+        self.ask("grant", move |store| async move { store.grant(id).await }).await
+    }
+});
+
+crate::with_verbs!(Executions, not_for_nodes {});
