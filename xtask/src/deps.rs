@@ -78,6 +78,13 @@ const TOOLS: &[Tool] = &[
         install: Install::PipFile(&LANGGRAPH),
     },
     Tool {
+        name: "deploy-linters",
+        purpose: "check the container and Kubernetes files",
+        needed_by: &["deploy"],
+        found_by: &[Probe::Installed(&DEPLOY)],
+        install: Install::PipFile(&DEPLOY),
+    },
+    Tool {
         name: "openssl",
         purpose: "makes the certificates of a server, for the tests of TLS",
         needed_by: &["unit"],
@@ -94,6 +101,7 @@ const TOOLS: &[Tool] = &[
     },
 ];
 
+const DEPLOY: PipFile = PipFile { file: "xtask/python/deploy.txt", folder: "target/deploy-linters" };
 const LANGGRAPH: PipFile = PipFile { file: "xtask/python/langgraph.txt", folder: "target/langgraph" };
 
 struct Tool {

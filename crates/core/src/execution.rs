@@ -207,9 +207,7 @@ pub trait Executions: Send + Sync {
     async fn beat_execution(&self, run: GraphRunId, driver: DriverId) -> StoreResult<bool>;
 
     /// Takes over a run whose driver has not moved since it was seen so; `None` when it has, or the run has ended.
-    async fn take_over_execution_if_still(
-        &self, seen: &Execution, driver: DriverId,
-    ) -> StoreResult<Option<Execution>>;
+    async fn take_over_execution_if_still(&self, seen: &Execution, driver: DriverId) -> StoreResult<Option<Execution>>;
 
     /// Leaves a run to whoever asks next: what became of it is not known. Nothing happens when somebody else drives it.
     async fn release_execution(&self, run: GraphRunId, driver: DriverId) -> StoreResult<()>;

@@ -69,7 +69,8 @@ impl NewGrant {
             return Err(Invalid::new("grant.max_runs", "0 would allow nothing")
                 .remedy("use 1 or more, or leave it out to allow any number"));
         }
-        self.rate.map_or(Ok(()), |rate| rate.validate().map_err(|e| Invalid { field: format!("grant.{}", e.field), ..e }))
+        self.rate
+            .map_or(Ok(()), |rate| rate.validate().map_err(|e| Invalid { field: format!("grant.{}", e.field), ..e }))
     }
 
     /// The grant as it is stored.
@@ -169,7 +170,10 @@ impl Denied {
 pub fn check(grant: Option<&Grant>, wanted: Wanted<'_>, now: Timestamp) -> Result<(), Denied> {
     let own = |grant: &&Grant| wanted.owner.is_none_or(|owner| owner == grant.owner);
     let Some(grant) = grant.filter(own) else {
-        return Err(Denied::new(ErrorCode::GrantMissing, "there is no such grant; make one, or name one of the same owner"));
+        return Err(Denied::new(
+            ErrorCode::GrantMissing,
+            "there is no such grant; make one, or name one of the same owner",
+        ));
     };
     if let Some(at) = grant.revoked_at.filter(|at| *at <= now) {
         let words = format!("the grant {} was revoked at {at}; make a new one", grant.id);
@@ -202,7 +206,8 @@ impl Grant {
     /// transaction that begins the run, and nowhere else.
     pub fn begin_run(&self, now: Timestamp) -> Result<(u64, Option<Bucket>), Bounded> {
         if self.max_runs.is_some_and(|most| self.runs >= most.into()) {
-            let words = format!("the grant {} allowed {} runs, and all are used up; make a new one", self.id, self.runs);
+            let words =
+                format!("the grant {} allowed {} runs, and all are used up; make a new one", self.id, self.runs);
             return Err(Bounded::UsedUp(Denied::new(ErrorCode::GrantExpired, words)));
         }
         let Some(rate) = self.rate else { return Ok((self.runs + 1, self.bucket)) };

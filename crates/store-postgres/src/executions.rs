@@ -43,9 +43,7 @@ impl Executions for PostgresStore {
         in_transaction!(&self.shared, |tx| tx.beat_execution(run, driver))
     }
 
-    async fn take_over_execution_if_still(
-        &self, seen: &Execution, driver: DriverId,
-    ) -> StoreResult<Option<Execution>> {
+    async fn take_over_execution_if_still(&self, seen: &Execution, driver: DriverId) -> StoreResult<Option<Execution>> {
         in_transaction!(&self.shared, |tx| tx.take_over_execution(seen, driver))
     }
 

@@ -73,7 +73,8 @@ impl Tx<'_> {
                       ORDER BY key LIMIT $2 FOR UPDATE SKIP LOCKED)";
         self.execute(over, params![self.at(), limit]).await?;
         self.execute("UPDATE punctual_internal.retention SET pruning = false", params![]).await?;
-        let more = job.is_some() || schedule.is_some() || [pruned.notices, pruned.graph_runs].contains(&retention.limit);
+        let more =
+            job.is_some() || schedule.is_some() || [pruned.notices, pruned.graph_runs].contains(&retention.limit);
         let from = retention.from;
         pruned.next = more.then(|| PruneFrom { job: job.or(from.job), schedule: schedule.or(from.schedule) });
         Ok(pruned)

@@ -7,8 +7,8 @@ use crate::{SqliteStore, sql};
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
 use punctual_core::access::{
-    Access, Answer, AuditRow, Change, Described, Forgotten, NewToken, OnceKey, SecretHash, Session,
-    StoredAnswer, Token, retried_already, retry_by_hand,
+    Access, Answer, AuditRow, Change, Described, Forgotten, NewToken, OnceKey, SecretHash, Session, StoredAnswer,
+    Token, retried_already, retry_by_hand,
 };
 use punctual_core::grant::{Grant, NewGrant};
 use punctual_core::id::{AuditId, JobId, TokenId};

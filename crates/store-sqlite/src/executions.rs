@@ -50,9 +50,7 @@ impl Executions for SqliteStore {
         .await
     }
 
-    async fn take_over_execution_if_still(
-        &self, seen: &Execution, driver: DriverId,
-    ) -> StoreResult<Option<Execution>> {
+    async fn take_over_execution_if_still(&self, seen: &Execution, driver: DriverId) -> StoreResult<Option<Execution>> {
         let (run, old, beats) = (seen.run_id, seen.driver, seen.beats);
         self.write(move |tx| {
             let take = "UPDATE punctual_graph_runs SET driver = ?4, beats = beats + 1
@@ -190,9 +188,7 @@ impl Tx<'_> {
             .ok_or_else(|| StoreError::Internal("a request was not stored".to_owned()))
     }
 
-    fn end_execution(
-        &mut self, run: GraphRunId, driver: DriverId, end: &GraphEnd, answer: &str,
-    ) -> StoreResult<bool> {
+    fn end_execution(&mut self, run: GraphRunId, driver: DriverId, end: &GraphEnd, answer: &str) -> StoreResult<bool> {
         let update = "UPDATE punctual_graph_runs SET ended_at = ?3, error_code = ?4, error = ?5, output = ?6,
                       provider_references = ?7 WHERE id = ?1 AND driver = ?2 AND ended_at IS NULL";
         let params = params![

@@ -108,17 +108,5 @@ fn grant(row: &Row<'_>) -> Result<Grant, Unreadable> {
     let (created_at, revoked_at, runs) = (c.time()?, c.optional_time()?, c.count()?);
     let (level, at): (Option<i64>, _) = (c.next()?, c.optional_time()?);
     let bucket = level.zip(at).map(|(level, at)| Bucket { level, at });
-    Ok(Grant {
-        id,
-        owner,
-        billing_account,
-        scopes,
-        expires_at,
-        max_runs,
-        rate,
-        created_at,
-        revoked_at,
-        runs,
-        bucket,
-    })
+    Ok(Grant { id, owner, billing_account, scopes, expires_at, max_runs, rate, created_at, revoked_at, runs, bucket })
 }

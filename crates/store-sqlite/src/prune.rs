@@ -38,7 +38,8 @@ impl Tx<'_> {
                       SELECT key FROM punctual_unique_keys WHERE until_at <= ?1 LIMIT ?2)";
         self.execute(over, params![self.now_us(), limit(&retention)])?;
         self.execute("UPDATE punctual_retention SET pruning = 0", [])?;
-        let more = job.is_some() || schedule.is_some() || [pruned.notices, pruned.graph_runs].contains(&retention.limit);
+        let more =
+            job.is_some() || schedule.is_some() || [pruned.notices, pruned.graph_runs].contains(&retention.limit);
         let from = retention.from;
         pruned.next = more.then(|| PruneFrom { job: job.or(from.job), schedule: schedule.or(from.schedule) });
         Ok(pruned)

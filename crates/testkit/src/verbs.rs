@@ -11,9 +11,7 @@ pub mod words {
     pub use punctual_core::calendar::{CalendarRules, StoredCalendar};
     pub use punctual_core::control::{Control, SerialHold};
     pub use punctual_core::cron::CronPreset;
-    pub use punctual_core::execution::{
-        Begun, BillingAccount, Execution, Executions, NewExecution, Receipt, Usage,
-    };
+    pub use punctual_core::execution::{Begun, BillingAccount, Execution, Executions, NewExecution, Receipt, Usage};
     pub use punctual_core::grant::{Grant, Grants, NewGrant};
     pub use punctual_core::graph::GraphEnd;
     pub use punctual_core::id::{

@@ -12,6 +12,8 @@ mod demo;
 mod health;
 #[cfg(feature = "cli")]
 mod pages;
+#[cfg(feature = "cli")]
+mod roles;
 #[cfg(feature = "server")]
 mod serve;
 mod signals;
@@ -48,6 +50,10 @@ enum Command {
     #[cfg(feature = "server")]
     #[command(flatten)]
     Client(client::ClientCommand),
+    /// Make the roles of a PostgreSQL database, which keep workers and the execution service apart
+    #[cfg(feature = "cli")]
+    #[command(subcommand)]
+    Roles(roles::RolesCommand),
     Config(config::ConfigArgs),
     #[cfg(feature = "cli")]
     Completions(pages::CompletionsArgs),
@@ -171,6 +177,8 @@ fn carry_out(out: &mut Output) -> Result<(), Stop> {
         Command::Health(args) => args.run(out),
         #[cfg(feature = "server")]
         Command::Client(command) => command.run(out),
+        #[cfg(feature = "cli")]
+        Command::Roles(command) => command.run(out),
         Command::Config(args) => args.run(&line, &files, out),
         #[cfg(feature = "cli")]
         Command::Completions(args) => args.run(line, out),

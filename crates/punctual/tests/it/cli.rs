@@ -153,8 +153,19 @@ const STORY: &[(&str, Prints)] = &[
 ];
 
 /// Commands that ask no API, and are tried elsewhere.
-const WITHOUT_API: [&str; 9] =
-    ["completions", "config", "cron explain", "cron next", "demo", "health", "man", "serve", "worker"];
+const WITHOUT_API: [&str; 11] = [
+    "completions",
+    "config",
+    "cron explain",
+    "cron next",
+    "demo",
+    "health",
+    "man",
+    "roles apply",
+    "roles print",
+    "serve",
+    "worker",
+];
 
 /// The words of a line, as a shell takes them apart.
 fn words(line: &str) -> Vec<String> {

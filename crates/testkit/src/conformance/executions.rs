@@ -84,11 +84,8 @@ pub async fn a13_the_answer_is_kept_with_the_end_and_the_receipts(world: &mut Wo
     assert!(store.end_execution_if_driven(mine.run_id, driver(1), ended(7), "answer".into()).await.unwrap());
     let kept = store.execution("k").await.unwrap().unwrap();
     assert_eq!((kept.answer.as_deref(), kept.ended_at), (Some("answer"), Some(at)));
-    let receipt = |unit: &str, quantity| Receipt {
-        run_id: mine.run_id,
-        attempt: 1,
-        used: Used { unit: unit.into(), quantity },
-    };
+    let receipt =
+        |unit: &str, quantity| Receipt { run_id: mine.run_id, attempt: 1, used: Used { unit: unit.into(), quantity } };
     assert_eq!(store.receipts(mine.run_id).await.unwrap(), [receipt("run", 1), receipt("token", 7)]);
     let again = store.end_execution_if_driven(mine.run_id, driver(1), ended(9), "other".into()).await.unwrap();
     assert!(!again, "it has ended already");
@@ -226,12 +223,8 @@ pub async fn a18_usage_is_summed_by_graph_and_unit(world: &mut World) {
         world.store().end_execution_if_driven(mine.run_id, driver(1), ended(tokens), key.into()).await.unwrap();
         world.pass(secs(10));
     }
-    let usage = |graph: &str, unit: &str, quantity, runs| Usage {
-        graph: graph.into(),
-        unit: unit.into(),
-        quantity,
-        runs,
-    };
+    let usage =
+        |graph: &str, unit: &str, quantity, runs| Usage { graph: graph.into(), unit: unit.into(), quantity, runs };
     let store = world.store();
     assert_eq!(
         store.usage("ada", "acme", from, from + secs(30)).await.unwrap(),
