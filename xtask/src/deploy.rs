@@ -3,6 +3,7 @@
 use anyhow::{Result, bail};
 
 use crate::cmd;
+use crate::junit::Counts;
 
 /// Where `cargo xtask deps` puts them.
 const LINTERS: &str = "target/deploy-linters/bin";
@@ -30,7 +31,7 @@ const LINTS: &[Lint] = &[
 const YAML: &str = "{extends: default, rules: {line-length: {max: 120}, document-start: disable, \
                     comments: {min-spaces-from-content: 1}, braces: {max-spaces-inside: 1}}}";
 
-pub fn check() -> Result<()> {
+pub fn check(counts: &mut Counts) -> Result<()> {
     let listed = cmd::capture(&mut cmd::command("git", ["ls-files", "--cached", "--others", "deploy"]))?;
     for lint in LINTS {
         let files = lint.files_of(&listed);
@@ -39,7 +40,9 @@ pub fn check() -> Result<()> {
             bail!("{} has nothing to read: no file {}…{}", lint.linter, lint.files.0, lint.files.1);
         }
         let mut linter = cmd::command(&format!("{LINTERS}/{}", lint.linter), lint.arguments);
-        cmd::run(linter.args(files))?;
+        let done = cmd::run(linter.args(files));
+        *(if done.is_ok() { &mut counts.passed } else { &mut counts.failed }) += 1;
+        done?;
     }
     Ok(())
 }

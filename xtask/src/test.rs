@@ -21,7 +21,7 @@ pub struct Args {
 const PARTS: &[Part] = &[
     Part { name: "tidy", about: "the repository's rules, formatting, lints", run: tidy_part },
     Part { name: "build", about: "every target of every crate", run: build_part },
-    Part { name: "deploy", about: "the container and Kubernetes files", run: |_| deploy::check() },
+    Part { name: "deploy", about: "the container and Kubernetes files", run: deploy::check },
     Part { name: "unit", about: "unit, conformance and property tests", run: unit_part },
     Part { name: "api", about: "the API against its own document", run: |counts| api::check(10, &[], counts) },
     Part { name: "doc", about: "the documentation: its links and its examples", run: doc_part },

@@ -144,7 +144,9 @@ impl WorkerArgs {
         // Lines are said from inside the node's loop; what cannot be said does not stop the work.
         let pulse = self.health_file.as_deref().map(Pulse::start).transpose()?;
         let say = |event: NodeEvent| {
-            pulse.iter().for_each(|pulse| pulse.hear(&event));
+            if let Some(pulse) = &pulse {
+                pulse.hear(&event);
+            }
             let _closed = tell(out, &event, &name, shown);
         };
         Ok(node::run_until(store, executors, options, signals, say).await?)

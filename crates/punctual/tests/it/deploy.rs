@@ -96,7 +96,7 @@ fn a23_every_command_and_flag_of_the_deployment_files_exists() {
             }
             // The longest beginning that is a command; what follows are its flags and values.
             let count = (1..=2).filter(|count| command.get(..*count).is_some_and(|it| !it[count - 1].starts_with('-')));
-            let about = count.filter_map(|count| help(&command[..count])).last().unwrap();
+            let about = count.filter_map(|count| help(&command[..count])).next_back().unwrap();
             for flag in command.iter().filter(|word| word.starts_with("--")) {
                 let flag = flag.split('=').next().unwrap();
                 assert!(

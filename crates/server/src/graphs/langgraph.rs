@@ -64,7 +64,8 @@ pub struct LangGraph {
 /// A run as the server tells of it.
 #[derive(Debug, Clone, Deserialize)]
 struct Run {
-    run_id: Uuid,
+    #[serde(rename = "run_id")]
+    id: Uuid,
     #[serde(default)]
     status: String,
     #[serde(default)]
@@ -93,7 +94,7 @@ impl LangGraph {
         if !self.make_thread(run).await?
             && let Some(found) = self.await_run_of(run.run_id).await?
         {
-            return Ok(Start::Run(found.run_id));
+            return Ok(Start::Run(found.id));
         }
         self.make_run(run).await
     }
@@ -144,10 +145,10 @@ impl LangGraph {
         };
         let answer = self.line.post(&format!("/threads/{thread}/runs"), &wanted, Some(run)).await?;
         match answer.status {
-            200 => Ok(Start::Run(answer.expect::<Run>("a new run")?.run_id)),
+            200 => Ok(Start::Run(answer.expect::<Run>("a new run")?.id)),
             // Somebody was quicker.
             409 => match self.run_of(thread).await? {
-                Some(found) => Ok(Start::Run(found.run_id)),
+                Some(found) => Ok(Start::Run(found.id)),
                 None => Err(answer.not_expected("the thread is busy, but has no run")),
             },
             400 | 404 | 422 => Ok(Start::Refused(format!(
@@ -240,7 +241,7 @@ impl GraphExecutor for LangGraph {
         if !matches!(found.status.as_str(), "pending" | "running") {
             return Ok(());
         }
-        let path = format!("/threads/{run}/runs/{}/cancel?wait=false&action=interrupt", found.run_id);
+        let path = format!("/threads/{run}/runs/{}/cancel?wait=false&action=interrupt", found.id);
         let answer = self.line.post(&path, &json!({}), None).await?;
         match answer.status {
             // It has ended meanwhile.
