@@ -35,7 +35,7 @@ impl FromRequestParts<AppState> for Ask {
     }
 }
 
-fn idempotency_key(parts: &Parts) -> Answered<Option<String>> {
+pub(crate) fn idempotency_key(parts: &Parts) -> Answered<Option<String>> {
     let Some(given) = parts.headers.get("idempotency-key") else { return Ok(None) };
     let sound = |key: &&str| (1..=255).contains(&key.len()) && key.bytes().all(|b| (0x20..0x7f).contains(&b));
     given.to_str().ok().filter(sound).map(|key| Some(key.to_owned())).ok_or_else(|| {
@@ -204,6 +204,16 @@ impl Made {
         self.repeated
     }
 
+    /// The id of what was made.
+    pub(crate) fn id(&self) -> Option<uuid::Uuid> {
+        serde_json::from_str::<Id>(&self.body).ok().map(|Id { id }| id)
+    }
+
+    /// The same, as it is by now.
+    pub(crate) fn now(self, body: &impl Serialize) -> Self {
+        Self { body: text_of(body), ..self }
+    }
+
     /// Says where it can be found: under a path, by its id.
     pub(crate) fn found_under(self, path: &'static str) -> Self {
         Self { under: path, ..self }
@@ -215,6 +225,11 @@ impl Made {
     }
 }
 
+#[derive(serde::Deserialize)]
+struct Id {
+    id: uuid::Uuid,
+}
+
 /// How a version is written in `ETag` and If-Match.
 pub(crate) fn etag(version: i64) -> String {
     format!("\"{version}\"")
@@ -222,11 +237,7 @@ pub(crate) fn etag(version: i64) -> String {
 
 impl IntoResponse for Made {
     fn into_response(self) -> Response {
-        #[derive(serde::Deserialize)]
-        struct Id {
-            id: uuid::Uuid,
-        }
-        let location = serde_json::from_str::<Id>(&self.body).ok().map(|Id { id }| format!("{}/{id}", self.under));
+        let location = self.id().map(|id| format!("{}/{id}", self.under));
         let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::CREATED);
         let mut response = (status, [(header::CONTENT_TYPE, "application/json")], self.body).into_response();
         let headers = response.headers_mut();

@@ -1,4 +1,5 @@
-//! The HTTP API: resources over the store port, access, events, health, and the documents that describe them.
+//! The HTTP API: resources over the store port, access, events, health, the execution service, and the documents that
+//! describe them.
 //!
 //! [`router`] is a `tower` service: `punctual serve` puts it behind a socket with [`serve`] or [`serve_tls`], and the
 //! command line calls the same router in its own process. It sees the store through `core`'s port only, and never
@@ -13,6 +14,7 @@ mod cursor;
 mod docs;
 mod doctor;
 mod events;
+mod execution;
 mod extract;
 pub mod graphs;
 mod guard;
@@ -26,6 +28,7 @@ mod state;
 mod tls;
 
 pub use auth::{first_admin_token, login_link};
+pub use execution::{JwtRules, SECRET_MIN, ServiceAccess};
 pub use settings::{PublicBind, Settings, check_bind};
 pub use state::AppState;
 pub use tls::load_tls;
@@ -46,14 +49,14 @@ const DRAIN: Duration = Duration::from_secs(10);
 
 /// Everything under one service: the API, its documents, health and metrics.
 pub fn router(state: AppState) -> Router {
-    let api = api::routes(&state);
+    let (api, internal) = (api::routes(&state), execution::routes(&state));
     let open = Router::new()
         .merge(docs::routes())
         .merge(metrics::routes())
         .fallback(problem::no_such_path)
         .method_not_allowed_fallback(problem::no_such_method)
         .with_state(state.clone());
-    guard::around(open.nest("/api/v1", api), state)
+    guard::around(open.nest("/api/v1", api).nest("/api/internal", internal), state)
 }
 
 /// The same service for a program that has the store open itself: every call is an admin's, and no token is asked for.

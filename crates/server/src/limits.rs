@@ -18,6 +18,7 @@ const KEYS_MAX: usize = 10_000;
 pub(crate) struct Limits {
     tokens: DefaultKeyedRateLimiter<Uuid>,
     strangers: DefaultKeyedRateLimiter<IpAddr>,
+    services: DefaultKeyedRateLimiter<Uuid>,
 }
 
 impl Limits {
@@ -26,12 +27,18 @@ impl Limits {
         Self {
             tokens: RateLimiter::keyed(twice(settings.token_rate)),
             strangers: RateLimiter::keyed(twice(settings.stranger_rate)),
+            services: RateLimiter::keyed(twice(settings.service_rate)),
         }
     }
 
     /// Counts a request of a token.
     pub(crate) fn token(&self, id: Uuid) -> Answered<()> {
         check(&self.tokens, &id)
+    }
+
+    /// Counts a request of a service.
+    pub(crate) fn service(&self, id: Uuid) -> Answered<()> {
+        check(&self.services, &id)
     }
 
     /// Counts a request that came without a valid token.

@@ -1,9 +1,11 @@
 //! How a server is set up, and which addresses it refuses to listen on.
 
+use crate::execution::ServiceAccess;
 use jiff::SignedDuration;
 use punctual_core::invalid::Invalid;
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
+use std::time::Duration;
 
 /// How a server is set up.
 #[derive(Debug, Clone)]
@@ -23,11 +25,18 @@ pub struct Settings {
     pub metrics_token: Option<String>,
     /// How long a browser stays logged in.
     pub session_for: SignedDuration,
+    /// Which services may call `/api/internal`.
+    pub service_access: ServiceAccess,
+    /// The most requests of one service's secret or token in a second.
+    pub service_rate: NonZeroU32,
+    /// How long the driver of a graph run may be silent before somebody who waits takes over.
+    pub execution_lease: Duration,
 }
 
 impl Default for Settings {
     fn default() -> Self {
         const TOKEN_RATE: NonZeroU32 = NonZeroU32::new(5_000).unwrap();
+        const SERVICE_RATE: NonZeroU32 = NonZeroU32::new(100).unwrap();
         const STRANGER_RATE: NonZeroU32 = NonZeroU32::new(50).unwrap();
         Self {
             hosts: Vec::new(),
@@ -37,6 +46,9 @@ impl Default for Settings {
             stranger_rate: STRANGER_RATE,
             metrics_token: None,
             session_for: SignedDuration::from_hours(12),
+            service_access: ServiceAccess::default(),
+            service_rate: SERVICE_RATE,
+            execution_lease: Duration::from_secs(15),
         }
     }
 }

@@ -2,9 +2,12 @@
 
 use crate::auth::Believed;
 use crate::events::Hub;
+use crate::execution::Drives;
+use crate::graphs::Providers;
 use crate::limits::Limits;
 use crate::metrics::Metrics;
 use crate::settings::Settings;
+use punctual_core::graph::GraphExecutor;
 use punctual_core::store::Store;
 use std::sync::Arc;
 use tokio::sync::{Mutex, watch};
@@ -22,6 +25,8 @@ pub(crate) struct Shared {
     pub(crate) believed: Believed,
     pub(crate) metrics: Metrics,
     pub(crate) hub: Hub,
+    pub(crate) graphs: Providers,
+    pub(crate) drives: Drives,
     /// Held by whoever looks through the whole store.
     pub(crate) doctor: Mutex<()>,
     draining: watch::Sender<bool>,
@@ -41,11 +46,18 @@ impl AppState {
             believed: Believed::default(),
             metrics: Metrics::default(),
             hub: Hub::new(Arc::clone(&store)),
+            graphs: Providers::default(),
+            drives: Drives::default(),
             doctor: Mutex::new(()),
             draining: watch::Sender::new(false),
             settings,
         };
         Self { store, shared: Arc::new(shared) }
+    }
+
+    /// Has the graphs of a provider, too; a later one with the same prefix takes the place of an earlier one.
+    pub fn add_provider(&self, provider: Arc<dyn GraphExecutor>) {
+        self.shared.graphs.add(provider);
     }
 
     /// Says from now on that this server is not ready, and ends its event streams.

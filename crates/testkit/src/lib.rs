@@ -13,6 +13,7 @@
 pub mod by_hand;
 pub mod conformance;
 pub mod faults;
+pub mod graphs;
 pub mod harness;
 pub mod langgraph;
 pub mod model;

@@ -2,5 +2,7 @@
 
 pub mod command;
 #[cfg(feature = "http")]
+pub mod graph;
+#[cfg(feature = "http")]
 pub mod http;
 pub mod task;

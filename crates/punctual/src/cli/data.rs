@@ -11,6 +11,9 @@ use super::Stop;
 /// The file with the token that the first server on a folder makes.
 const ADMIN_TOKEN: &str = "admin.token";
 
+/// The file with the secret by which workers on a folder call its server.
+const SERVICE_SECRET: &str = "service.secret";
+
 /// The folder for everything that is written.
 #[derive(Debug, Clone)]
 pub(crate) struct DataFolder(PathBuf);
@@ -98,6 +101,24 @@ impl DataFolder {
     /// Keeps the admin's token for the folder's owner.
     pub(crate) fn keep_admin_token(&self, secret: &str) -> Result<(), Stop> {
         self.write(ADMIN_TOKEN, format!("{secret}\n").as_bytes())
+    }
+
+    /// The secret by which workers on this folder call its server; made when there is none yet.
+    #[cfg(feature = "server")]
+    pub(crate) fn make_service_secret(&self) -> Result<String, Stop> {
+        if let Some(secret) = self.service_secret() {
+            return Ok(secret);
+        }
+        let secret = punctual_server::secret::Secret::new_session()
+            .map_err(|error| Stop::failure(format!("the system gives no random bytes: {error}")))?;
+        self.write(SERVICE_SECRET, format!("{}\n", secret.reveal()).as_bytes())?;
+        Ok(secret.reveal().to_owned())
+    }
+
+    /// The same, if it is there.
+    pub(crate) fn service_secret(&self) -> Option<String> {
+        let text = std::fs::read_to_string(self.0.join(SERVICE_SECRET)).ok()?;
+        Some(text.trim().to_owned()).filter(|secret| !secret.is_empty())
     }
 
     fn admin_token(&self) -> Option<String> {

@@ -9,7 +9,10 @@ mod cron;
 mod data;
 #[cfg(feature = "cli")]
 mod demo;
+mod graphs;
 mod health;
+#[cfg(feature = "server")]
+mod langgraph;
 #[cfg(feature = "cli")]
 mod pages;
 #[cfg(feature = "cli")]

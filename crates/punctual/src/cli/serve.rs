@@ -1,19 +1,22 @@
 //! `punctual serve`: a node and the HTTP API, on a data folder that it has to itself and tells others about.
 
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
+use punctual_core::graph::GraphExecutor;
 use punctual_core::invalid::Invalid;
 use punctual_core::store::Store;
 use punctual_server::{
-    AppState, PublicBind, ServerConfig, Settings, check_bind, first_admin_token, load_tls, login_link,
+    AppState, JwtRules, PublicBind, ServerConfig, ServiceAccess, Settings, check_bind, first_admin_token, load_tls,
+    login_link,
 };
-use tokio::sync::oneshot;
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::data::DataFolder;
+use super::langgraph::LangGraphArgs;
 use super::worker::{WorkerArgs, runtime, without_password};
 use super::{Output, Stop};
 
@@ -40,11 +43,23 @@ pub(crate) struct ServeArgs {
     /// The token that /metrics asks for [default: an admin's]
     #[arg(long, value_name = "TOKEN", env = "PUNCTUAL_METRICS_TOKEN", hide_env_values = true)]
     metrics_token: Option<String>,
+    /// A JWK set with the keys of an issuer whose tokens let services in, too
+    #[arg(long, value_name = "FILE", env = "PUNCTUAL_SERVICE_JWKS", requires_all = ["service_issuer", "service_audience"])]
+    service_jwks: Option<PathBuf>,
+    /// Who issues those tokens: `iss`
+    #[arg(long, value_name = "ISSUER", env = "PUNCTUAL_SERVICE_ISSUER")]
+    service_issuer: Option<String>,
+    /// Whom they must be meant for: `aud`
+    #[arg(long, value_name = "AUDIENCE", env = "PUNCTUAL_SERVICE_AUDIENCE")]
+    service_audience: Option<String>,
+    #[command(flatten)]
+    langgraph: LangGraphArgs,
 }
 
 impl ServeArgs {
     pub(crate) fn run(self, out: &mut Output) -> Result<(), Stop> {
         self.node.check()?;
+        let providers: Vec<_> = self.langgraph.provider()?.into_iter().collect();
         let refused = |refused: Invalid| Stop::usage(refused.to_string());
         let tls = match (&self.tls_cert, &self.tls_key) {
             (Some(certificate), Some(key)) => Some(load_tls(certificate, key).map_err(refused)?),
@@ -62,29 +77,53 @@ impl ServeArgs {
         let listener = TcpListener::bind(self.listen).map_err(|error| {
             Stop::failure(format!("cannot listen on {}: {error}; choose another address with --listen", self.listen))
         })?;
-        let done = runtime()?.block_on(self.serve(&database, &folder, Socket { listener, tls }, out));
+        let done = runtime()?.block_on(self.serve(&database, &folder, Socket { listener, tls }, providers, out));
         drop(serving);
         done
     }
 
-    async fn serve(self, database: &str, folder: &DataFolder, socket: Socket, out: &mut Output) -> Result<(), Stop> {
+    async fn serve(
+        self, database: &str, folder: &DataFolder, socket: Socket, providers: Vec<Arc<dyn GraphExecutor>>,
+        out: &mut Output,
+    ) -> Result<(), Stop> {
         let address = socket.listener.local_addr()?;
+        let service_access = self.service_access(folder)?;
         // What is called by a public name comes through a proxy, which speaks https.
         let settings = Settings {
             https: socket.tls.is_some() || (self.allow_plain_http && !self.hosts.is_empty()),
             hosts: self.hosts,
             metrics_token: self.metrics_token,
+            service_access,
+            execution_lease: self.node.lease(),
             ..Settings::default()
         };
         let store = punctual::open(database).await?;
-        let api = Api::start(Arc::clone(&store), socket, settings, folder).await?;
+        let api = Api::start(Arc::clone(&store), socket, settings, providers, folder).await?;
         let database = without_password(database);
         folder.tell(&database, api.url())?;
         let shown = format!("{database}, API at {}", api.url());
-        let worked = self.node.work(store, &shown, vec![address], out).await;
+        let graphs = self.node.graphs.caller(Some(folder), Some(format!("http://{}", api.internal)))?;
+        let worked = self.node.work(store, &shown, vec![address, api.internal], graphs, out).await;
         // Last, so that what the node does while it stops can be watched.
         api.stop().await;
         worked
+    }
+}
+
+impl ServeArgs {
+    /// Who may call the execution service: whoever has the folder's own secret or one that was given, and the bearers of
+    /// an issuer's tokens.
+    fn service_access(&self, folder: &DataFolder) -> Result<ServiceAccess, Stop> {
+        let refused = |refused: Invalid| Stop::usage(refused.to_string());
+        let mut secrets = self.node.graphs.secrets();
+        secrets.push(folder.make_service_secret()?);
+        let access = ServiceAccess::with_secrets(&secrets).map_err(refused)?;
+        let Some(file) = &self.service_jwks else { return Ok(access) };
+        let text = std::fs::read_to_string(file)
+            .map_err(|error| Stop::usage(format!("--service-jwks {}: {error}", file.display())))?;
+        let (issuer, audience) = (self.service_issuer.as_deref(), self.service_audience.as_deref());
+        let rules = JwtRules::from_jwks(&text, issuer.unwrap_or_default(), audience.unwrap_or_default());
+        Ok(access.with_jwt(rules.map_err(refused)?))
     }
 }
 
@@ -95,50 +134,53 @@ pub(crate) struct Socket {
     pub(crate) tls: Option<Arc<ServerConfig>>,
 }
 
-/// Where this machine itself calls an address that it listens on: one that stands for all of them is none of them.
-fn callable(mut address: SocketAddr) -> SocketAddr {
-    match address {
-        SocketAddr::V4(it) if it.ip().is_unspecified() => address.set_ip(Ipv4Addr::LOCALHOST.into()),
-        SocketAddr::V6(it) if it.ip().is_unspecified() => address.set_ip(Ipv6Addr::LOCALHOST.into()),
-        _ => {}
-    }
-    address
-}
-
 /// The API while it serves.
 pub(crate) struct Api {
     url: String,
-    stop: oneshot::Sender<()>,
-    task: JoinHandle<std::io::Result<()>>,
+    /// Where this process itself reaches it, without TLS and without leaving the machine.
+    internal: SocketAddr,
+    stop: watch::Sender<bool>,
+    tasks: Vec<JoinHandle<std::io::Result<()>>>,
 }
 
 impl Api {
     /// Begins to serve. At the first start of a store it makes an admin's token: the link that logs in with it is told
     /// once, and the token is kept in the folder for the local command line.
     pub(crate) async fn start(
-        store: Arc<dyn Store>, Socket { listener, tls }: Socket, settings: Settings, folder: &DataFolder,
+        store: Arc<dyn Store>, Socket { listener, tls }: Socket, settings: Settings,
+        providers: Vec<Arc<dyn GraphExecutor>>, folder: &DataFolder,
     ) -> Result<Self, Stop> {
         let scheme = if tls.is_some() { "https" } else { "http" };
-        let url = format!("{scheme}://{}", callable(listener.local_addr()?));
+        let url = format!("{scheme}://{}", within(listener.local_addr()?));
         if let Some(secret) = first_admin_token(store.as_ref()).await? {
             folder.keep_admin_token(secret.reveal())?;
             eprintln!("first start: log in at {}", login_link(&url, &secret));
         }
-        listener.set_nonblocking(true)?;
-        let listener = tokio::net::TcpListener::from_std(listener)?;
-        let (stop, stopped) = oneshot::channel::<()>();
+        let stop = watch::Sender::new(false);
+        let stopped = |mut told: watch::Receiver<bool>| async move {
+            // Also when nobody is left to say so.
+            drop(told.wait_for(|told| *told).await);
+        };
         let state = AppState::new(store, settings);
-        let task = tokio::spawn(async move {
-            let stopped = async {
-                // Also when nobody is left to say so.
-                let _told = stopped.await;
-            };
-            match tls {
-                Some(tls) => punctual_server::serve_tls(listener, tls, state, stopped).await,
-                None => punctual_server::serve(listener, state, stopped).await,
+        providers.into_iter().for_each(|provider| state.add_provider(provider));
+        let mut internal = within(listener.local_addr()?);
+        let listener = served(listener)?;
+        let mut tasks = Vec::new();
+        match tls {
+            Some(tls) => {
+                // No certificate is made out for this machine's own address.
+                let own = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+                internal = own.local_addr()?;
+                tasks.push(tokio::spawn(punctual_server::serve(
+                    served(own)?,
+                    state.clone(),
+                    stopped(stop.subscribe()),
+                )));
+                tasks.push(tokio::spawn(punctual_server::serve_tls(listener, tls, state, stopped(stop.subscribe()))));
             }
-        });
-        Ok(Self { url, stop, task })
+            None => tasks.push(tokio::spawn(punctual_server::serve(listener, state, stopped(stop.subscribe())))),
+        }
+        Ok(Self { url, internal, stop, tasks })
     }
 
     /// Where it can be called.
@@ -148,12 +190,28 @@ impl Api {
 
     /// Takes no more requests, and waits for those that are under way.
     pub(crate) async fn stop(self) {
-        // When it has ended by itself, there is nothing to stop.
-        let _ended = self.stop.send(());
-        match self.task.await {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::error!("the API failed: {error}"),
-            Err(error) => tracing::error!("the API ended badly: {error}"),
+        self.stop.send_replace(true);
+        for task in self.tasks {
+            match task.await {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => tracing::error!("the API failed: {error}"),
+                Err(error) => tracing::error!("the API ended badly: {error}"),
+            }
         }
     }
+}
+
+fn served(listener: TcpListener) -> std::io::Result<tokio::net::TcpListener> {
+    listener.set_nonblocking(true)?;
+    tokio::net::TcpListener::from_std(listener)
+}
+
+/// An address as it is reached from the machine itself.
+fn within(address: SocketAddr) -> SocketAddr {
+    let ip = match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    SocketAddr::new(ip, address.port())
 }

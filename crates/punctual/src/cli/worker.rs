@@ -16,11 +16,13 @@ use punctual_engine::memory::Fallback;
 use punctual_engine::node::{self, NodeEvent, NodeOptions};
 use punctual_engine::retain::Keep;
 use punctual_engine::targets::command::{CommandExecutor, CommandOptions};
+use punctual_engine::targets::graph::GraphCaller;
 use punctual_engine::work::Executors;
 use tokio::runtime::Runtime;
 
 use super::calls::CallArgs;
 use super::data::DataFolder;
+use super::graphs::GraphArgs;
 use super::health::Pulse;
 use super::signals::Signals;
 use super::{Output, Stop};
@@ -69,6 +71,8 @@ pub(crate) struct WorkerArgs {
     health_file: Option<PathBuf>,
     #[command(flatten)]
     calls: CallArgs,
+    #[command(flatten)]
+    pub(crate) graphs: GraphArgs,
 }
 
 /// How long something is kept; no time is for ever.
@@ -108,12 +112,19 @@ impl WorkerArgs {
     /// Refuses what cannot be meant, before anything is written.
     pub(crate) fn check(&self) -> Result<(), Stop> {
         self.options()?;
-        self.calls.options().map(drop)
+        self.calls.options()?;
+        self.graphs.check()
     }
 
     /// The folder that was named.
     pub(crate) fn data(&self) -> Option<&Path> {
         self.data.as_deref()
+    }
+
+    /// How long a node, or the driver of a graph run, may be silent.
+    #[cfg(feature = "server")]
+    pub(crate) fn lease(&self) -> Duration {
+        whole(self.lease)
     }
 
     /// The store that was named.
@@ -123,15 +134,19 @@ impl WorkerArgs {
 
     /// Works on a store until it is told to stop.
     fn run_on(self, url: &str, out: &mut Output) -> Result<(), Stop> {
+        // Who has said where the store is may have no folder.
+        let folder =
+            if self.database.is_some() && self.data.is_none() { None } else { DataFolder::open(self.data()).ok() };
+        let graphs = self.graphs.caller(folder.as_ref(), None)?;
         runtime()?.block_on(async {
             let store = punctual::open(url).await?;
-            self.work(store, &without_password(url), Vec::new(), out).await
+            self.work(store, &without_password(url), Vec::new(), graphs, out).await
         })
     }
 
     /// The same on a store that is open. `shown` says where it is; no job may call the `own` addresses of this process.
     pub(crate) async fn work(
-        self, store: Arc<dyn Store>, shown: &str, own: Vec<SocketAddr>, out: &mut Output,
+        self, store: Arc<dyn Store>, shown: &str, own: Vec<SocketAddr>, graphs: Option<GraphCaller>, out: &mut Output,
     ) -> Result<(), Stop> {
         let options = self.options()?;
         let calls = CallOptions { own_addresses: own, ..self.calls.options()? };
@@ -140,6 +155,10 @@ impl WorkerArgs {
         let commands = CommandOptions { silence: options.lease * 2 / 3, ..CommandOptions::default() };
         let executors = Executors::default().with("command", Arc::new(CommandExecutor::new(commands)));
         let executors = calls.executors(executors).map_err(|refused| Stop::usage(refused.to_string()))?;
+        let executors = match graphs {
+            Some(graphs) => executors.with("graph", Arc::new(graphs)),
+            None => executors,
+        };
         let name = options.name.clone();
         // Lines are said from inside the node's loop; what cannot be said does not stop the work.
         let pulse = self.health_file.as_deref().map(Pulse::start).transpose()?;

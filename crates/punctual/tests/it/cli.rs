@@ -144,6 +144,11 @@ const STORY: &[(&str, Prints)] = &[
     ),
     ("grant ls --json", Answer("get", "/grants")),
     ("grant show {grant} --json", Answer("get", "/grants/{id}")),
+    ("schedule add graphic --every 1h --graph flow:etl --grant {grant} --paused --json", Answer("post", "/schedules")),
+    ("graph ls --json", Answer("get", "/graphs")),
+    ("billing add beta --json", Answer("post", "/billing/accounts")),
+    ("billing ls --json", Answer("get", "/billing/accounts")),
+    ("billing usage acme --from 2020-01-01T00:00:00Z --json", Answer("get", "/billing/accounts/{name}/usage")),
     ("grant revoke {grant} --json", Answer("post", "/grants/{id}/revoke")),
     ("status --json", Answer("get", "/stats")),
     ("node ls --all --json", Answer("get", "/nodes")),
@@ -152,13 +157,14 @@ const STORY: &[(&str, Prints)] = &[
     ("schedule rm once --json", Nothing),
 ];
 
-/// Commands that ask no API, and are tried elsewhere.
-const WITHOUT_API: [&str; 11] = [
+/// Commands that ask no API, or need more than a store, and are tried elsewhere.
+const WITHOUT_API: [&str; 12] = [
     "completions",
     "config",
     "cron explain",
     "cron next",
     "demo",
+    "graph run",
     "health",
     "man",
     "roles apply",

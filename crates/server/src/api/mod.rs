@@ -1,11 +1,13 @@
 //! The resources of the API, and how they are put together.
 
 pub(crate) mod backfills;
+pub(crate) mod billing;
 pub(crate) mod bulks;
 pub(crate) mod calendars;
 mod cron;
 pub(crate) mod doctor;
 pub(crate) mod grants;
+pub(crate) mod graphs;
 pub(crate) mod installation;
 pub(crate) mod job_shapes;
 pub(crate) mod jobs;
@@ -132,6 +134,10 @@ fn guarded() -> OpenApiRouter<AppState> {
         .routes(routes!(grants::create, grants::list))
         .routes(routes!(grants::get))
         .routes(routes!(grants::revoke))
+        .routes(routes!(graphs::list))
+        .routes(routes!(graphs::run))
+        .routes(routes!(billing::create, billing::list))
+        .routes(routes!(billing::usage))
         .routes(routes!(installation::get, installation::patch))
         .routes(routes!(system::nodes))
         .routes(routes!(system::stats))

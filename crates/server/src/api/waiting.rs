@@ -73,5 +73,9 @@ fn full(row: &LimitRow) -> Option<String> {
 
 async fn node(state: &AppState, job_type: &str) -> Answered<Option<String>> {
     let offered = state.store.node_pulses().await?.iter().any(|node| node.offers.iter().any(|offer| offer == job_type));
-    Ok((!offered).then(|| format!("a node that runs `{job_type}`; none of those that live does")))
+    let how = match job_type {
+        "graph" => "; start a worker with --internal-api-url",
+        _ => "",
+    };
+    Ok((!offered).then(|| format!("a node that runs `{job_type}`; none of those that live does{how}")))
 }

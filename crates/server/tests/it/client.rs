@@ -61,6 +61,12 @@ impl Call {
         self
     }
 
+    /// The same without a header.
+    pub fn without(mut self, name: &str) -> Self {
+        self.headers.retain(|(key, _)| !key.eq_ignore_ascii_case(name));
+        self
+    }
+
     pub fn token(self, token: &str) -> Self {
         self.header("Authorization", &format!("Bearer {token}"))
     }

@@ -184,5 +184,5 @@ fn c17_clocks_that_are_apart_are_told_on_sqlite() {
 #[test]
 fn c17_clocks_that_are_apart_are_told_on_postgres() {
     let options = PostgresOptions { clock: Some(Arc::new(VirtualClock::new())), ..PostgresOptions::default() };
-    run(async { c17_clocks_that_are_apart_are_told(World::on_postgres(options).await).await });
+    run(async { c17_clocks_that_are_apart_are_told(World::on_postgres(options, Settings::default()).await).await });
 }

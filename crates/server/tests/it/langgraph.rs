@@ -92,7 +92,7 @@ async fn asked_twice_it_runs_once(server: &Server, graphs: &LangGraph) {
     assert_eq!(runs.len(), 1);
     assert_eq!(runs[0]["metadata"]["trace_id"], TRACE);
     assert!(!runs[0]["metadata"].to_string().contains("vk-7"));
-    assert_eq!(first.references["run_id"], runs[0]["run_id"].as_str().unwrap());
+    assert_eq!(first.references["langgraph_run_id"], runs[0]["run_id"].as_str().unwrap());
     assert_eq!(first.references["thread_id"], run.run_id.to_string());
     assert_eq!(first.references["trace_id"], TRACE);
 }

@@ -5,6 +5,7 @@ mod bad_input;
 mod client;
 mod doctor;
 mod events;
+mod graphs;
 mod langgraph;
 mod policies;
 mod resources;

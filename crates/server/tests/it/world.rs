@@ -59,7 +59,7 @@ impl World {
     }
 
     pub async fn postgres() -> Self {
-        Self::on_postgres(PostgresOptions::default()).await
+        Self::on_postgres(PostgresOptions::default(), Settings::default()).await
     }
 
     /// The same with other settings, on SQLite.
@@ -73,10 +73,10 @@ impl World {
         Self::serve(Arc::new(store), data, settings).await
     }
 
-    pub async fn on_postgres(options: PostgresOptions) -> Self {
+    pub async fn on_postgres(options: PostgresOptions, settings: Settings) -> Self {
         let database = Database::empty().await;
         let store = PostgresStore::connect(&database.url(), options).await.unwrap();
-        Self::serve(Arc::new(store), Data::Database(database), Settings::default()).await
+        Self::serve(Arc::new(store), Data::Database(database), settings).await
     }
 
     /// Changes a table by hand, as somebody with a SQL prompt would; `{}` stands before the table's name.

@@ -177,7 +177,7 @@ fn below<'a, E: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a
 }
 
 /// An error and what lies below it, each said once.
-fn causes(error: &(dyn Error + 'static)) -> String {
+pub(crate) fn causes(error: &(dyn Error + 'static)) -> String {
     let mut words = error.to_string();
     let mut next = error.source();
     while let Some(cause) = next {

@@ -9,6 +9,9 @@ mod template;
 
 pub use call::Limits;
 
+pub(crate) use call::causes;
+pub(crate) use request::traceparent;
+
 use crate::clock::Uptime;
 use answer::Answer;
 use async_trait::async_trait;

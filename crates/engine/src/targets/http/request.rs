@@ -169,7 +169,7 @@ fn own_headers(job: &Job, method: &str) -> HeaderMap {
 }
 
 /// The trace of whoever asked for the job, or one of its own that all attempts of the chain share.
-fn traceparent(job: &Job) -> String {
+pub(crate) fn traceparent(job: &Job) -> String {
     job.spec.trace_context.clone().unwrap_or_else(|| {
         let trace = u128::from_be_bytes(*job.root_job_id.as_bytes());
         // The half of an id that is chance.

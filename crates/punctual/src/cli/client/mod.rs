@@ -2,10 +2,12 @@
 
 mod api;
 mod backfill;
+mod billing;
 mod bulk;
 mod calendar;
 mod doctor;
 mod grant;
+mod graph;
 mod job;
 mod limit;
 mod policy;
@@ -81,6 +83,11 @@ pub(crate) enum ClientCommand {
     /// Make, look at and revoke grants: durable permission to run graphs
     #[command(visible_alias = "grants")]
     Grant(Over<Group<grant::GrantCommand>>),
+    /// Look at graphs and run them
+    #[command(visible_alias = "graphs")]
+    Graph(Over<Group<graph::GraphCommand>>),
+    /// Look at billing accounts and what was used of them
+    Billing(Over<Group<billing::BillingCommand>>),
     /// Look at and change what holds for all nodes
     Settings(Over<Group<settings::SettingsCommand>>),
     Status(Over<system::StatusArgs>),
@@ -115,6 +122,8 @@ impl ClientCommand {
             Self::Template(over) => over.command.command.run(&over.connect.connect().await?, out).await,
             Self::Preset(over) => over.command.command.run(&over.connect.connect().await?, out).await,
             Self::Token(over) => over.command.command.run(&over.connect.connect().await?, out).await,
+            Self::Graph(over) => over.command.command.run(&over.connect.connect().await?, out).await,
+            Self::Billing(over) => over.command.command.run(&over.connect.connect().await?, out).await,
             Self::Grant(over) => over.command.command.run(&over.connect.connect().await?, out).await,
             Self::Status(over) => over.command.run(&over.connect.connect().await?, out).await,
             Self::Node(over) => over.command.command.run(&over.connect.connect().await?, out).await,

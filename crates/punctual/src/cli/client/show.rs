@@ -74,7 +74,7 @@ pub(crate) struct ListArgs {
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = some)]
     pub(crate) limit: usize,
     #[command(flatten)]
-    show: ShowArgs,
+    pub(crate) show: ShowArgs,
     /// Print only the first column, one on each line
     #[arg(short, long, conflicts_with_all = ["json", "output"], help_heading = "Output")]
     quiet: bool,

@@ -47,6 +47,12 @@ pub(crate) struct TargetArgs {
     /// Call this SQL function, CONNECTION:FUNCTION
     #[arg(long, value_name = "CONNECTION:FUNCTION", group = "what")]
     sql: Option<String>,
+    /// Run this graph, PROVIDER:NAME, under --grant
+    #[arg(long, value_name = "GRAPH", group = "what", requires = "grant")]
+    graph: Option<String>,
+    /// The grant it runs under
+    #[arg(long, value_name = "ID")]
+    grant: Option<String>,
     /// Run this handler of a program that embeds Punctual
     #[arg(long, value_name = "NAME", group = "what")]
     task: Option<String>,
@@ -57,10 +63,10 @@ pub(crate) struct TargetArgs {
     #[arg(long, value_name = "JSON", value_parser = json_text)]
     input: Option<Box<RawValue>>,
     /// The folder a command runs in [default: this one, when it runs on this machine]
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["http", "sql", "task", "target"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["http", "sql", "graph", "task", "target"])]
     cwd: Option<String>,
     /// Let /bin/sh run the command: its first word is a script
-    #[arg(long, conflicts_with_all = ["http", "sql", "task", "target"])]
+    #[arg(long, conflicts_with_all = ["http", "sql", "graph", "task", "target"])]
     shell: bool,
     /// The program and its arguments
     #[arg(last = true, value_name = "CMD", group = "what")]
@@ -72,9 +78,12 @@ impl TargetArgs {
     pub(crate) fn put(self, api: &Api, body: &mut Body, needed: bool) -> Result<(), Stop> {
         let target = self.what(api)?;
         if needed && target.is_none() {
-            return Err(Stop::usage("nothing to do; give a command after `--`, or --http, --sql, --task or --target"));
+            return Err(Stop::usage(
+                "nothing to do; give a command after `--`, or --http, --sql, --graph, --task or --target",
+            ));
         }
         body.put("target", target);
+        body.put("grant_id", self.grant.as_ref());
         body.put("input", self.input);
         Ok(())
     }
@@ -94,6 +103,8 @@ impl TargetArgs {
             let wanted = || Stop::usage("--sql wants CONNECTION:FUNCTION, such as main:reports.refresh");
             let (connection, function) = sql.split_once(':').ok_or_else(wanted)?;
             json!({ "kind": "sql", "connection": connection, "function": function })
+        } else if let Some(id) = &self.graph {
+            json!({ "kind": "graph", "id": id })
         } else if let Some(name) = &self.task {
             json!({ "kind": "task", "name": name })
         } else {

@@ -79,7 +79,7 @@ fn references(run: &GraphRun, ended: Option<&Run>) -> BTreeMap<String, String> {
     let mut references = BTreeMap::from([("trace_id".to_owned(), run.trace_id.clone())]);
     if let Some(ended) = ended {
         references.insert("thread_id".to_owned(), run.run_id.to_string());
-        references.insert("run_id".to_owned(), ended.id.to_string());
+        references.insert("langgraph_run_id".to_owned(), ended.id.to_string());
     }
     references
 }
