@@ -26,6 +26,8 @@ pub enum Again {
     /// Later, because it is not ready yet. The run is `skipped`, and neither a failure nor an interruption is charged;
     /// only the policy's `max_age` ends it. A run that failed cannot be snoozed: for it this means [`Again::After`].
     Snooze(SignedDuration),
+    /// With its steps: it is a flow that has begun. It does not end here, and its node has nothing more to do with it.
+    BySteps,
 }
 
 /// What a text says, made fit for both stores: NUL replaced, and cut where it is too long.
@@ -157,7 +159,7 @@ fn retry_after(run: &FinishedRun, code: ErrorCode, job: &Job, facts: EndFacts<'_
     };
     let not_before = match run.again {
         Again::After(wait) | Again::Snooze(wait) => facts.now.saturating_add(wait).unwrap_or(Timestamp::MAX),
-        Again::ByPolicy | Again::Never => facts.now,
+        Again::ByPolicy | Again::Never | Again::BySteps => facts.now,
     };
     match after_failure(&job.spec.retry, code, chain, facts.now, not_before, facts.chance) {
         AfterFailure::Retry { run_at } => Some(next_in_chain(job, chain, run_at, code.as_str())),

@@ -170,6 +170,8 @@ impl NewJob {
     /// A job with the usual policies.
     pub fn new(target: Target) -> Self {
         Self {
+            retry: target.usual_retry(),
+            timeout: target.usual_timeout(),
             target,
             input: Json::empty_object(),
             queue: "default".to_owned(),
@@ -179,8 +181,6 @@ impl NewJob {
             job_key: None,
             unique: None,
             tags: Vec::new(),
-            retry: RetryPolicy::default(),
-            timeout: Timeout::default(),
             template_id: None,
             grant_id: None,
             trigger: Trigger::Api,
@@ -378,10 +378,10 @@ impl Whereabouts {
 /// A run that has not ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunningRun {
-    /// Who runs it.
-    pub node_id: NodeId,
+    /// Who runs it; nobody runs a flow, whose steps are jobs of their own.
+    pub node_id: Option<NodeId>,
     /// By which right.
-    pub lease_id: LeaseId,
+    pub lease_id: Option<LeaseId>,
     /// Since when.
     pub started_at: Timestamp,
     /// Since when somebody wants it to stop.

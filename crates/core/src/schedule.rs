@@ -199,6 +199,8 @@ impl ScheduleDefinition {
     /// A definition with the usual policies.
     pub fn new(name: Name, timing: TimingSpec, target: Target) -> Self {
         Self {
+            retry: target.usual_retry(),
+            timeout: target.usual_timeout(),
             name,
             description: String::new(),
             labels: BTreeMap::new(),
@@ -212,8 +214,6 @@ impl ScheduleDefinition {
             queue: "default".to_owned(),
             priority: 0,
             serial: false,
-            retry: RetryPolicy::default(),
-            timeout: Timeout::default(),
             missed: Missed::default(),
             overlap: Overlap::Allow,
             max_concurrent_runs: None,

@@ -11,6 +11,7 @@ use crate::checks::Checks;
 use crate::closing::Again;
 use crate::control::Control;
 use crate::execution::Executions;
+use crate::flow::Flows;
 use crate::grant::Grants;
 use crate::id::{ClaimId, JobId, LeaseId, NodeId, ReservationId, ScheduleId};
 use crate::invalid::Invalid;
@@ -314,6 +315,11 @@ impl FinishedRun {
         Self { outcome: Outcome::Failed, error_code: Some(code), error: Some(error.into()), ..Self::completed(job_id) }
     }
 
+    /// A flow that goes on with its steps.
+    pub fn by_steps(job_id: JobId) -> Self {
+        Self { again: Again::BySteps, ..Self::completed(job_id) }
+    }
+
     /// A run that was not ready: a new job of the same chain takes its place later, and nothing is charged.
     pub fn snoozed(job_id: JobId, wait: SignedDuration, why: impl Into<String>) -> Self {
         Self {
@@ -333,6 +339,8 @@ pub enum FinishResult {
         /// The retry that was made for it.
         retry: Option<JobId>,
     },
+    /// It is a flow: it goes on without the node, and ends when its steps have.
+    GoesOn,
     /// The lease does not hold for this job any more; nothing was written.
     LostLease,
     /// The run had ended already, although this node still held it: its record stands, and the claim is gone.
@@ -413,6 +421,7 @@ pub trait Store:
     + Checks
     + Control
     + Executions
+    + Flows
     + Grants
     + Limits
     + Offers

@@ -8,13 +8,17 @@ pub use command::{Command, CommandInput, Limits};
 pub use http::{Body, Http, Statuses};
 pub use sql::Sql;
 
+use crate::flow::{self, FlowDefinition};
 use crate::invalid::Invalid;
+use crate::job::Timeout;
 use crate::name;
+use crate::retry::RetryPolicy;
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 
 /// What a job does. Stored as JSON with the job, so that a run is what was asked for when it was made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "snake_case")]
+#[serde(remote = "Self", tag = "kind", rename_all = "snake_case")]
 pub enum Target {
     /// A program.
     Command(Command),
@@ -28,6 +32,35 @@ pub enum Target {
     Flow(Flow),
     /// A graph of the execution service.
     Graph(Graph),
+}
+
+impl Serialize for Target {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        Self::serialize(self, serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Target {
+    /// A tagged enum is read into a buffer that cannot hold a document as it was written, and the definition of a flow
+    /// is full of such documents. So a target that has one is read from its text.
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Defined {
+            kind: String,
+            name: String,
+            definition: Option<Box<FlowDefinition>>,
+        }
+        let raw = <Box<RawValue>>::deserialize(deserializer)?;
+        let broken = |error: serde_json::Error| serde::de::Error::custom(error);
+        if raw.get().contains("\"definition\"") {
+            let Defined { kind, name, definition } = serde_json::from_str(raw.get()).map_err(broken)?;
+            if kind == "flow" {
+                return Ok(Self::Flow(Flow { name, definition }));
+            }
+        }
+        Self::deserialize(&mut serde_json::Deserializer::from_str(raw.get())).map_err(broken)
+    }
 }
 
 /// A handler in the host program.
@@ -44,6 +77,9 @@ pub struct Task {
 pub struct Flow {
     /// The flow's name.
     pub name: String,
+    /// The steps, when they are not those that are stored under the name: a group of jobs that is made once, say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub definition: Option<Box<FlowDefinition>>,
 }
 
 /// A graph.
@@ -63,6 +99,21 @@ impl Target {
     /// A handler of the host program.
     pub fn task(name: impl Into<String>) -> Self {
         Self::Task(Task { name: name.into() })
+    }
+
+    /// A flow that is stored under a name.
+    pub fn flow(name: impl Into<String>) -> Self {
+        Self::Flow(Flow { name: name.into(), definition: None })
+    }
+
+    /// How long such a job may run unless somebody says otherwise.
+    pub fn usual_timeout(&self) -> Timeout {
+        if matches!(self, Self::Flow(_)) { flow::USUAL_TIMEOUT } else { Timeout::default() }
+    }
+
+    /// How such a job is tried again unless somebody says otherwise.
+    pub fn usual_retry(&self) -> RetryPolicy {
+        if matches!(self, Self::Flow(_)) { flow::usual_retry() } else { RetryPolicy::default() }
     }
 
     /// The job type: what a node must offer to run it, and what limits per type count.
@@ -89,7 +140,11 @@ impl Target {
             Self::Http(http) => http.validate(),
             Self::Sql(sql) => sql.validate(),
             Self::Task(task) => named("name", &task.name),
-            Self::Flow(flow) => named("name", &flow.name),
+            Self::Flow(flow) => {
+                named("name", &flow.name)?;
+                let within = |e: Invalid| Invalid { field: format!("target.definition.{}", e.field), ..e };
+                flow.definition.as_ref().map_or(Ok(()), |definition| definition.validate().map_err(within))
+            }
             Self::Graph(graph) => named("id", &graph.id),
         }
     }

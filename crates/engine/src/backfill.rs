@@ -1,12 +1,9 @@
 //! Making up for the past: the pass that takes a backfill's next step, and the loop that takes one after the other.
 
+use crate::again::again_and_again;
 use crate::phase::Phase;
 use punctual_core::store::{Store, StoreResult};
 use std::time::Duration;
-use tokio::time::sleep;
-
-/// How long a store that fails is left alone.
-const SETBACK: Duration = Duration::from_secs(1);
 
 /// What one pass made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -29,21 +26,10 @@ pub async fn backfill_once(store: &dyn Store) -> StoreResult<BackfillPass> {
     Ok(BackfillPass { jobs: done.jobs.len(), ended: done.ended, again_in })
 }
 
-/// Goes on for ever: step after step while there are any, and after that when somebody changes a plan, or every so
-/// often.
+/// Goes on for ever: step after step while there are any.
 pub async fn run(store: &dyn Store, every: Duration) {
-    let mut plans = store.plan_changes();
-    loop {
-        let wait = match backfill_once(store).await {
-            Ok(pass) => pass.again_in.unwrap_or(every).min(every),
-            Err(error) => {
-                tracing::warn!("failed to go on with a backfill: {error}");
-                SETBACK
-            }
-        };
-        tokio::select! {
-            () = sleep(wait) => {}
-            () = plans.next() => {}
-        }
-    }
+    again_and_again(store, every, "a backfill", |store| {
+        Box::pin(async move { Ok(backfill_once(store).await?.again_in) })
+    })
+    .await;
 }

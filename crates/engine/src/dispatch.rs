@@ -212,7 +212,9 @@ impl Desk {
         }
         match reported {
             Ok(results) => {
-                done.closed = results.iter().filter(|result| matches!(result, FinishResult::Closed { .. })).count();
+                let done_with =
+                    |result: &&FinishResult| matches!(result, FinishResult::Closed { .. } | FinishResult::GoesOn);
+                done.closed = results.iter().filter(done_with).count();
                 // Lost, or ended already: either way the record stands, and there is nothing more to report.
                 done.refused = results.len() - done.closed;
                 let now = self.uptime.now();

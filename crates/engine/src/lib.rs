@@ -2,12 +2,14 @@
 //!
 //! Each loop is a thin ticker around one *pass* function that returns counts. Tests call the pass.
 
+mod again;
 pub mod backfill;
 pub mod bulk;
 pub mod clock;
 pub mod declare;
 pub mod dispatch;
 pub mod fire;
+pub mod flow;
 pub mod lease;
 pub mod memory;
 pub mod node;

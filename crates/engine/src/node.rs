@@ -6,6 +6,7 @@ use crate::clock::Uptime;
 use crate::declare::declare_once;
 use crate::dispatch::{Desk, DeskOptions, RunningSet};
 use crate::fire::{self, FireOptions, FirePass, FireWatch};
+use crate::flow;
 use crate::lease::HeldLease;
 use crate::memory::{Fallback, MemoryOptions};
 use crate::offers;
@@ -224,6 +225,8 @@ impl Life {
         loops.spawn(async move { backfill::run(&*past, every).await });
         let (many, every) = (Arc::clone(&store), options.sweep);
         loops.spawn(async move { bulk::run(&*many, every).await });
+        let flows = Arc::clone(&store);
+        loops.spawn(async move { flow::run(&*flows).await });
         let (plans, every) = (Arc::clone(&store), options.reconcile);
         loops.spawn(async move { reconcile::run(&*plans, every).await });
         let (needs, every) = (Arc::clone(&store), options.sweep);

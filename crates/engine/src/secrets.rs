@@ -2,13 +2,13 @@
 
 use async_trait::async_trait;
 use punctual_core::execute::Reports;
+use punctual_core::expression::percent_encoded;
 use punctual_core::invalid::Invalid;
 use punctual_core::json::Json;
 use punctual_core::records::{LogStream, Progress};
 use punctual_core::secret::{Secret, SecretRef, SecretSource, Secrets};
 use punctual_core::store::{FinishedRun, StoreResult};
 use serde_json::Value;
-use std::fmt::Write as _;
 use std::io::Read;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -202,20 +202,6 @@ fn without_edges(text: String, hidden: &str) -> String {
         }
         None => HIDDEN.to_owned(),
     }
-}
-
-/// The characters that mean nothing anywhere in an address stay; all others are written as `%XX`.
-pub(crate) fn percent_encoded(text: &str) -> String {
-    let mut encoded = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            encoded.push(char::from(byte));
-        } else {
-            // Writing to a string cannot fail.
-            let _ = write!(encoded, "%{byte:02X}");
-        }
-    }
-    encoded
 }
 
 /// The secrets of one run: what it has read is kept from view in all that it leaves behind.

@@ -11,6 +11,7 @@ use punctual_core::execute::Executor;
 use punctual_core::store::{ScheduleKey, Store};
 use punctual_core::upkeep::Declarations;
 use punctual_engine::dispatch::DeskOptions;
+use punctual_engine::flow::{FLOW, FlowExecutor};
 use punctual_engine::node::{self, NodeOptions, Signals};
 use punctual_engine::targets::command::{CommandExecutor, CommandOptions};
 use punctual_engine::targets::task::Handler;
@@ -102,7 +103,7 @@ impl Punctual {
             url: url.to_owned(),
             store: StoreOptions::default(),
             node: NodeOptions::default(),
-            executors: Executors::default(),
+            executors: Executors::default().with(FLOW, Arc::new(FlowExecutor)),
             commands: false,
             owner: None,
             on_event: None,
@@ -210,6 +211,27 @@ impl Punctual {
     /// ```
     pub fn enqueue_target<I: Serialize + ?Sized>(&self, target: Target, input: &I) -> Enqueue {
         Enqueue::new(self.clone(), target, input)
+    }
+
+    /// Begins a run of a flow that is stored; see [`Flow`](crate::Flow).
+    ///
+    /// ```
+    /// # punctual::testing::block_on(async {
+    /// # let test = punctual::testing::TestPunctual::new().await?;
+    /// use punctual::{Flow, Target};
+    /// Flow::new("nightly").step("dump", Target::command(["dump.sh"])).save(&test).await?;
+    /// let run = test.run_flow("nightly", &()).queue("night").send().await?;
+    /// # drop(run);
+    /// # Ok::<(), punctual::Error>(())
+    /// # }).unwrap();
+    /// ```
+    pub fn run_flow<I: Serialize + ?Sized>(&self, flow: &str, input: &I) -> Enqueue {
+        self.enqueue_target(Target::flow(flow), input)
+    }
+
+    /// How far a flow is, step by step; `None` when the job is no flow or has not begun.
+    pub async fn flow_run(&self, id: JobId) -> Result<Option<crate::FlowRun>> {
+        Ok(self.store().flow_run(id).await?)
     }
 
     /// Begins a batch with one job of a task for each input. All are made, or none.

@@ -27,6 +27,11 @@ impl Enqueue {
         Self { punctual, job }
     }
 
+    /// A job that cannot be made, and why.
+    pub(crate) fn refused(punctual: Punctual, why: Invalid) -> Self {
+        Self { punctual, job: Err(why) }
+    }
+
     fn set(mut self, change: impl FnOnce(&mut NewJob)) -> Self {
         if let Ok(job) = &mut self.job {
             change(job);

@@ -29,6 +29,7 @@ use punctual_core::virtual_clock::VirtualClock;
 use punctual_engine::clock::Uptime;
 use punctual_engine::dispatch::{Desk, DeskOptions, RunningSet};
 use punctual_engine::fire::fire_once;
+use punctual_engine::flow::stop_flows_once;
 use punctual_engine::lease::HeldLease;
 use punctual_engine::offers::settle_offers_once;
 use serde::de::DeserializeOwned;
@@ -208,6 +209,7 @@ impl<'t> Worker<'t> {
     async fn run_pending(&mut self) -> Result<Vec<Ran>> {
         let mut ran = Vec::new();
         loop {
+            stop_flows_once(&*self.store).await?;
             let fired = fire_once(&*self.store, Some(self.lease.node_id), PAGE).await?;
             let claimed = self.desk.exchange(true).await?.claimed;
             if claimed == 0 && !fired.made_work() {

@@ -185,10 +185,11 @@ CREATE TABLE punctual_internal.serial_keys (
   key text COLLATE "C" NOT NULL PRIMARY KEY
 );
 
+-- A flow runs without a node: its steps are jobs of their own.
 CREATE TABLE punctual_internal.running (
   job_id uuid NOT NULL PRIMARY KEY,
-  node_id uuid NOT NULL,
-  lease_id uuid NOT NULL,
+  node_id uuid,
+  lease_id uuid,
   claim_id uuid NOT NULL,
   lane_id bigint NOT NULL,
   priority integer NOT NULL,
@@ -201,7 +202,8 @@ CREATE TABLE punctual_internal.running (
   cancel_requested_at timestamptz,
   cancel_code text COLLATE "C" CHECK (cancel_code IN ('cancelled', 'replaced')),
   -- Whether there were limits when it was claimed; only these are counted, and only these pay for the index.
-  limited boolean NOT NULL DEFAULT false
+  limited boolean NOT NULL DEFAULT false,
+  CHECK ((node_id IS NULL) = (lease_id IS NULL))
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000);
 CREATE INDEX running_lease ON punctual_internal.running (lease_id, job_id);
 CREATE INDEX running_limited ON punctual_internal.running (lane_id, node_id) WHERE limited;

@@ -1,16 +1,18 @@
 -- Closes runs that completed, in one statement, where nothing else follows from their ends: no serial key to be freed,
--- no schedule to be told. The answer is how many were closed and, unless that is all of them, which. What is missing
+-- no schedule and no flow to be told. The answer is how many were closed and, unless that is all of them, which. What is missing
 -- must be judged by itself, or has lost its lease: if nobody is going to ($9), nothing is closed unless all are held
 -- and of that kind. When there is nothing to tell of the runs but that they completed ($10), the lists are not even
 -- looked at. Who waits for a place that a limit kept is told.
 --
 -- Differs from SQLite, where a second statement costs no round trip. The fence as in `take_running`.
 WITH held AS MATERIALIZED (
-  SELECT count(*) = cardinality($2::uuid[]) AS whole FROM punctual_internal.running
+  SELECT count(*) = cardinality($2::uuid[]) AS whole FROM punctual_internal.running AS g
   WHERE job_id = ANY ($2) AND node_id = $3 AND (lease_id = $4) IS TRUE AND serial_key IS NULL AND schedule_id IS NULL
+    AND NOT EXISTS (SELECT 1 FROM punctual_internal.flow_jobs AS j WHERE j.job_id = g.job_id)
 ), taken AS (
-  DELETE FROM punctual_internal.running
+  DELETE FROM punctual_internal.running AS g
   WHERE job_id = ANY ($2) AND node_id = $3 AND (lease_id = $4) IS TRUE AND serial_key IS NULL AND schedule_id IS NULL
+    AND NOT EXISTS (SELECT 1 FROM punctual_internal.flow_jobs AS j WHERE j.job_id = g.job_id)
     AND (NOT $9::boolean OR (SELECT whole FROM held))
   RETURNING job_id, node_id, started_at, limited
 ), closed AS (

@@ -5,6 +5,7 @@ SELECT g.job_id, g.node_id, g.lease_id,
          OR EXISTS (SELECT 1 FROM punctual_internal.delayed WHERE job_id = g.job_id),
        EXISTS (SELECT 1 FROM punctual_internal.runs WHERE job_id = g.job_id)
 FROM punctual_internal.running AS g
-WHERE NOT EXISTS (SELECT 1 FROM punctual_internal.leases AS l WHERE l.lease_id = g.lease_id)
+WHERE g.lease_id IS NOT NULL
+  AND NOT EXISTS (SELECT 1 FROM punctual_internal.leases AS l WHERE l.lease_id = g.lease_id)
 ORDER BY g.job_id
 FOR UPDATE OF g SKIP LOCKED

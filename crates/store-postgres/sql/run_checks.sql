@@ -30,7 +30,9 @@ UNION ALL
 UNION ALL
 (SELECT 'running_without_lease', r.job_id::text FROM punctual_internal.running AS r
   WHERE NOT EXISTS (SELECT 1 FROM punctual_internal.leases AS l WHERE l.lease_id = r.lease_id
-      AND l.node_id = r.node_id) LIMIT $1)
+      AND l.node_id = r.node_id)
+    AND NOT (r.lease_id IS NULL AND EXISTS (SELECT 1 FROM punctual_internal.flow_runs AS f
+                                            WHERE f.job_id = r.job_id AND f.ended_at IS NULL)) LIMIT $1)
 UNION ALL
 (SELECT 'held_for_nothing', q.job_id::text FROM punctual_internal.queue AS q
   WHERE NOT q.ready

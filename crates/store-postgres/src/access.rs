@@ -254,6 +254,9 @@ impl Tx<'_> {
             return Err(StoreError::WrongState { state: view.state(), remedy }.into());
         };
         let (spec, origin) = retry_by_hand(&view.job, run, by.map(str::to_owned))?;
+        if self.links_of(&[id]).await?.contains_key(&id) {
+            return Err(punctual_core::flow::step_not_retried(run.outcome).into());
+        }
         if let Some(schedule) = view.job.schedule_id {
             self.schedule_to_use(schedule).await?;
         }

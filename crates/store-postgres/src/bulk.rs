@@ -208,6 +208,8 @@ impl Tx<'_> {
             .map(|view| Closing::unstarted(view.job.id, view.job.schedule_id, ErrorCode::Cancelled))
             .collect();
         self.close(&closings).await?;
+        let closed: Vec<JobId> = waiting.iter().map(|view| view.job.id).collect();
+        self.tell_flows_of_cancelled(&closed).await?;
         let others: Vec<JobId> = others.iter().map(|view| view.job.id).collect();
         Ok(taken.len() as u64 + self.request_cancel(&others, ErrorCode::Cancelled).await?)
     }
@@ -216,7 +218,10 @@ impl Tx<'_> {
     async fn retry_all(&self, views: &[JobView], by: Option<&str>) -> Work<u64> {
         let jobs: Vec<Job> = views.iter().map(|view| view.job.clone()).collect();
         let deleted = self.deleted_schedules(&jobs).await?;
+        // A step is not tried again by itself: its flow would not hear of it.
+        let steps = self.links_of(&jobs.iter().map(|job| job.id).collect::<Vec<_>>()).await?;
         let able = views.iter().filter(|view| view.job.schedule_id.is_none_or(|id| !deleted.contains(&id)));
+        let able = able.filter(|view| !steps.contains_key(&view.job.id));
         let planned: Vec<(NewJob, Origin)> = able
             .filter_map(|view| view.run().and_then(|run| retry_by_hand(&view.job, run, by.map(str::to_owned)).ok()))
             .collect();

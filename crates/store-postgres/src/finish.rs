@@ -2,6 +2,7 @@
 
 use crate::Shared;
 use crate::error::Work;
+use crate::flow_steps::{Begun, Link, Told};
 use crate::jobs::{Closing, closing_params, serial_keys, settling};
 use crate::making::{Making, trimmed};
 use crate::outbox::notice_params;
@@ -14,7 +15,7 @@ use crate::tx::{Patience, Tx, commit_failure};
 use crate::wake::Wake;
 use jiff::Timestamp;
 use punctual_core::closing::{Again, EndFacts, KeyAfter, Retry, is_of_interest, judge_end, key_after, storable_text};
-use punctual_core::id::{JobId, NoticeId, ScheduleId};
+use punctual_core::id::{JobId, NodeId, NoticeId, ScheduleId};
 use punctual_core::job::{Artifact, Job};
 use punctual_core::json::Json;
 use punctual_core::run::{ErrorCode, Outcome};
@@ -25,8 +26,46 @@ use std::time::SystemTime;
 use tokio_postgres::Row;
 use uuid::Uuid;
 
-/// Closes a batch of runs, all or none; a conflict with somebody else is tried again.
+/// Closes a batch of runs. Flows that are handed over are no ends, and are seen to one by one.
 pub(crate) async fn finish_runs(shared: &Shared, lease: Lease, runs: &[FinishedRun]) -> StoreResult<Vec<FinishResult>> {
+    if !runs.iter().any(|run| run.again == Again::BySteps) {
+        return finish_all(shared, lease, runs).await;
+    }
+    let (flows, others): (Vec<FinishedRun>, Vec<FinishedRun>) =
+        runs.iter().cloned().partition(|run| run.again == Again::BySteps);
+    let mut begun = Vec::new();
+    for flow in &flows {
+        begun.push(hand_over(shared, lease, flow.job_id).await?);
+    }
+    let (mut begun, mut closed) = (begun.into_iter(), finish_all(shared, lease, &others).await?.into_iter());
+    let result = |run: &FinishedRun| if run.again == Again::BySteps { begun.next() } else { closed.next() };
+    Ok(runs.iter().map(result).map(|result| result.unwrap_or(FinishResult::LostLease)).collect())
+}
+
+async fn hand_over(shared: &Shared, lease: Lease, id: JobId) -> StoreResult<FinishResult> {
+    let mut patience = Patience::default();
+    let begun = loop {
+        let mut tx = Tx::begin(shared).await?;
+        let worked = tx.begin_flow(lease, id).await;
+        match tx.end_and_tell(worked, Some(Wake::Plans)).await {
+            Err(failure) if patience.allows(&failure).await => {}
+            ended => break ended?,
+        }
+    };
+    shared.ring();
+    shared.ring_plans();
+    match begun {
+        Begun::GoesOn => Ok(FinishResult::GoesOn),
+        Begun::LostLease => Ok(FinishResult::LostLease),
+        Begun::Refused(why) => {
+            let refused = [FinishedRun::failed(id, ErrorCode::TargetRejected, why)];
+            Ok(finish_all(shared, lease, &refused).await?.pop().unwrap_or(FinishResult::LostLease))
+        }
+    }
+}
+
+/// Closes a batch of runs, all or none; a conflict with somebody else is tried again.
+async fn finish_all(shared: &Shared, lease: Lease, runs: &[FinishedRun]) -> StoreResult<Vec<FinishResult>> {
     let mut patience = Patience::default();
     let mut suspicious = false;
     loop {
@@ -148,13 +187,18 @@ async fn judge_and_commit(
     shared: &Shared, mut tx: Tx<'_>, lease: Lease, runs: &[FinishedRun], taken: &[Row], suspicious: bool,
 ) -> Work<Vec<FinishResult>> {
     let judged = match rows::collect(taken, taken_run) {
-        Ok(taken) => tx.judge_ends(lease, runs, taken.into_iter().collect(), suspicious).await,
+        Ok(taken) => tx.judge_ends(Some(lease.node_id), runs, taken.into_iter().collect(), suspicious).await,
         Err(error) => Err(error.into()),
     };
-    let ends = match judged {
+    let mut ends = match judged {
         Ok(ends) => ends,
         Err(failure) => return tx.end(Err(failure)).await,
     };
+    let told = std::mem::take(&mut ends.told);
+    ends.stepped = !told.is_empty();
+    if let Err(failure) = tx.tell_flows(told).await {
+        return tx.end(Err(failure)).await;
+    }
     let mut steps = ends.steps(tx.at());
     let wakes = ends.wakes();
     steps.extend(wakes.then_some(Wake::Work).and_then(Wake::step));
@@ -185,6 +229,8 @@ pub(crate) struct TakenRun {
     cancel_requested: bool,
     /// Whether others may wait for its place.
     limited: bool,
+    /// The step that it was made for.
+    link: Option<Link>,
 }
 
 pub(crate) fn taken_run(row: &Row) -> Result<(JobId, TakenRun), Unreadable> {
@@ -197,6 +243,7 @@ pub(crate) fn taken_run(row: &Row) -> Result<(JobId, TakenRun), Unreadable> {
         cancel_code: c.optional_word()?,
         cancel_requested: c.optional_time()?.is_some(),
         limited: c.next()?,
+        link: Link::read(&mut c)?,
     };
     Ok((id, taken))
 }
@@ -215,6 +262,10 @@ pub(crate) struct Ends<'a> {
     freed: Vec<String>,
     /// Whether one had a place that a limit counts.
     limited: bool,
+    /// Whether a flow went on.
+    stepped: bool,
+    /// What flows are to be told.
+    pub(crate) told: Vec<Told>,
 }
 
 /// What a batch means for one schedule, summed up in the order of the reports.
@@ -272,6 +323,7 @@ impl Ends<'_> {
     /// Whether there may be something new to do: a retry, the next job of a key, or one that a limit kept back.
     fn wakes(&self) -> bool {
         self.limited
+            || self.stepped
             || !self.keys.is_empty()
             || self.results.iter().any(|it| matches!(it, FinishResult::Closed { retry: Some(_) }))
     }
@@ -313,7 +365,7 @@ impl Tx<'_> {
     /// Judges each end by itself, and makes the retries. What was not taken has lost its lease; what was reported
     /// twice counts once.
     pub(crate) async fn judge_ends<'a>(
-        &self, lease: Lease, runs: &'a [FinishedRun], mut taken: HashMap<JobId, TakenRun>, suspicious: bool,
+        &self, node_id: Option<NodeId>, runs: &'a [FinishedRun], mut taken: HashMap<JobId, TakenRun>, suspicious: bool,
     ) -> Work<Ends<'a>> {
         let ended = if suspicious { self.ended_already(runs).await? } else { HashSet::new() };
         let jobs = self.jobs_of_failures(runs, &taken).await?;
@@ -338,11 +390,11 @@ impl Tx<'_> {
             ends.closings.push(Closing {
                 job_id: run.job_id,
                 schedule_id: taken.schedule_id,
-                node_id: Some(lease.node_id),
+                node_id,
                 started_at: Some(taken.started_at),
                 outcome: end.outcome,
                 error_code: end.error_code,
-                error: end.error,
+                error: end.error.clone(),
                 exit_code: run.exit_code,
                 output: run.output.as_ref().map(Json::as_str),
                 log_ref: run.log_ref.as_deref(),
@@ -353,6 +405,16 @@ impl Tx<'_> {
                 ends.count(schedule, run.job_id, end.outcome, news.is_some(), self.notice_id());
             }
             ends.notices.extend(news.map(|news| self.notice(news)));
+            if let (Some(link), None) = (taken.link, &end.retry) {
+                ends.told.push(Told {
+                    job: run.job_id,
+                    link,
+                    outcome: end.outcome,
+                    error_code: end.error_code,
+                    error: end.error,
+                    output: run.output.clone(),
+                });
+            }
             wanted.extend(end.retry.map(|retry| (ends.results.len(), retry)));
             ends.results.push(FinishResult::Closed { retry: None });
         }
@@ -421,6 +483,9 @@ impl Tx<'_> {
             "INSERT INTO punctual_internal.retries (retry_of, job_id) SELECT * FROM unnest($1::uuid[], $2::uuid[])";
         let of: Vec<Uuid> = wanted.iter().map(|(_, retry)| retry.retry_of.0).collect();
         self.execute(insert, params![of, made.iter().map(|id| id.0).collect::<Vec<_>>()]).await?;
+        let passed: Vec<(JobId, JobId)> =
+            wanted.iter().zip(&made).map(|((_, retry), id)| (retry.retry_of, *id)).collect();
+        self.pass_steps_on(&passed).await?;
         for ((at, _), id) in wanted.iter().zip(made) {
             ends.results[*at] = FinishResult::Closed { retry: Some(id) };
         }

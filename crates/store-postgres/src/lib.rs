@@ -16,6 +16,8 @@ mod executions;
 mod finish;
 mod fire;
 mod firing;
+mod flow_steps;
+mod flows;
 mod gather;
 mod grants;
 mod holds;

@@ -31,6 +31,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration { number: 8, name: "control", breaking: true, sql: include_str!("../migrations/0008_control.sql") },
     // Breaking: a node that knows no limits would not heed them.
     Migration { number: 9, name: "limits", breaking: true, sql: include_str!("../migrations/0009_limits.sql") },
+    Migration { number: 10, name: "flows", breaking: true, sql: include_str!("../migrations/0010_flows.sql") },
     // Breaking: a node that checks no grants would run what was revoked.
     Migration { number: 11, name: "graphs", breaking: true, sql: include_str!("../migrations/0011_graphs.sql") },
 ];

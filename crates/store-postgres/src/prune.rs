@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 /// What is forgotten with jobs: their runs first, because the other ledgers refuse to let go of what belongs to one,
 /// and the jobs themselves last.
-const FORGOTTEN: [&str; 9] = [
+const FORGOTTEN: [&str; 13] = [
     "DELETE FROM punctual_internal.runs WHERE job_id = ANY ($1)",
     "DELETE FROM punctual_internal.artifacts WHERE job_id = ANY ($1)",
     "DELETE FROM punctual_internal.artifact_contents WHERE job_id = ANY ($1)",
@@ -22,6 +22,10 @@ const FORGOTTEN: [&str; 9] = [
     "DELETE FROM punctual_internal.step_memos WHERE root_job_id = ANY ($1)",
     "DELETE FROM punctual_internal.retries WHERE retry_of = ANY ($1)",
     "DELETE FROM punctual_internal.job_keys WHERE job_id = ANY ($1)",
+    "DELETE FROM punctual_internal.flow_jobs WHERE job_id = ANY ($1)",
+    "DELETE FROM punctual_internal.flow_items WHERE flow_id = ANY ($1)",
+    "DELETE FROM punctual_internal.flow_steps WHERE flow_id = ANY ($1)",
+    "DELETE FROM punctual_internal.flow_runs WHERE job_id = ANY ($1)",
     "DELETE FROM punctual_internal.jobs WHERE id = ANY ($1)",
 ];
 
@@ -45,6 +49,8 @@ impl Tx<'_> {
         let count = |rows: Option<i64>| usize::try_from(rows.unwrap_or(0)).unwrap_or(0);
         if count(jobs) > 0 {
             self.execute(sql::prune_job_keys, Params::default()).await?;
+            self.execute(sql::prune_flows, Params::default()).await?;
+            self.execute(sql::prune_flow_jobs, Params::default()).await?;
         }
         Ok(Pruned { jobs: count(jobs), slots: count(slots), ..Pruned::default() })
     }

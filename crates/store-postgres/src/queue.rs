@@ -177,6 +177,7 @@ impl Tx<'_> {
             let adopt = "UPDATE punctual_internal.retries SET job_id = $3 WHERE retry_of = $1 AND job_id = $2";
             self.execute(adopt, params![link.0, old.id.0, new.0]).await?;
         }
+        self.pass_steps_on(&[(old.id, new)]).await?;
         self.hand_key_on(old, new).await
     }
 
@@ -190,6 +191,7 @@ impl Tx<'_> {
             if self.take_waiting(id).await? {
                 self.close(&[Closing::unstarted(id, job.schedule_id, ErrorCode::Cancelled)]).await?;
                 self.settle_serial_keys(&keys).await?;
+                self.tell_flows_of_cancelled(&[id]).await?;
                 return Ok(Cancelled::BeforeStart);
             }
             if self.request_cancel(&[id], ErrorCode::Cancelled).await? > 0 {

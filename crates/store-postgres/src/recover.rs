@@ -28,7 +28,7 @@ impl Tx<'_> {
             recovered.nodes += usize::from(self.end_lease_if_still(node).await?);
         }
         let find = "SELECT serial_key FROM punctual_internal.running AS g
-                    WHERE serial_key IS NOT NULL
+                    WHERE serial_key IS NOT NULL AND lease_id IS NOT NULL
                       AND NOT EXISTS (SELECT 1 FROM punctual_internal.leases AS l WHERE l.lease_id = g.lease_id)";
         let keys: BTreeSet<String> = self.all(find, Params::default(), value).await?.into_iter().collect();
         self.lock_serial_keys(&keys).await?;
@@ -88,8 +88,9 @@ impl Tx<'_> {
         let ids = runs.iter().map(|run| run.job_id.0).collect();
         let taken = self.pipeline(&taking(ids, lease)).await?.pop().map(Answer::rows).unwrap_or_default();
         let taken = rows::collect(&taken, taken_run)?.into_iter().collect();
-        let ends = self.judge_ends(lease, runs, taken, false).await?;
+        let mut ends = self.judge_ends(Some(lease.node_id), runs, taken, false).await?;
         self.pipeline(&ends.steps(self.at())).await?;
+        self.tell_flows(std::mem::take(&mut ends.told)).await?;
         for (run, result) in runs.iter().zip(&ends.results) {
             if let FinishResult::Closed { retry } = result {
                 recovered.closed.push(run.job_id);

@@ -380,8 +380,8 @@ pub(crate) fn whereabouts(row: &Row, job_id: JobId) -> Result<Option<Whereabouts
     c.skip(5);
     if c.next::<Option<Uuid>>()?.is_some() {
         return Ok(Some(Whereabouts::Running(RunningRun {
-            node_id: c.id()?,
-            lease_id: c.id()?,
+            node_id: c.optional_id()?,
+            lease_id: c.optional_id()?,
             started_at: c.time()?,
             cancel_requested_at: c.optional_time()?,
         })));

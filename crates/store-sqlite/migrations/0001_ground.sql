@@ -180,10 +180,11 @@ CREATE INDEX punctual_queue_serial ON punctual_queue (serial_key, priority DESC,
 -- At most one job of a key may be claimed; the database says so too.
 CREATE UNIQUE INDEX punctual_queue_serial_head ON punctual_queue (serial_key) WHERE serial_key IS NOT NULL AND ready = 1;
 
+-- A flow runs without a node: its steps are jobs of their own.
 CREATE TABLE punctual_running (
   job_id BLOB NOT NULL PRIMARY KEY REFERENCES punctual_jobs (id),
-  node_id BLOB NOT NULL,
-  lease_id BLOB NOT NULL,
+  node_id BLOB,
+  lease_id BLOB,
   claim_id BLOB NOT NULL,
   lane_id INTEGER NOT NULL,
   priority INTEGER NOT NULL,
@@ -194,7 +195,8 @@ CREATE TABLE punctual_running (
   schedule_id BLOB,
   started_at INTEGER NOT NULL,
   cancel_requested_at INTEGER,
-  cancel_code TEXT CHECK (cancel_code IN ('cancelled', 'replaced'))
+  cancel_code TEXT CHECK (cancel_code IN ('cancelled', 'replaced')),
+  CHECK ((node_id IS NULL) = (lease_id IS NULL))
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX punctual_running_lease ON punctual_running (lease_id, job_id);
 -- Serial keys hold even if the code were wrong: two running jobs with one key cannot be stored.

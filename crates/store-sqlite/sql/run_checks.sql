@@ -24,7 +24,9 @@ SELECT * FROM (SELECT 'row_without_job', p.job_id FROM (
 UNION ALL
 SELECT * FROM (SELECT 'running_without_lease', r.job_id FROM punctual_running AS r
   WHERE NOT EXISTS (SELECT 1 FROM punctual_leases AS l WHERE l.lease_id = r.lease_id
-      AND l.node_id = r.node_id) LIMIT ?1)
+      AND l.node_id = r.node_id)
+    AND NOT (r.lease_id IS NULL AND EXISTS (SELECT 1 FROM punctual_flow_runs AS f
+                                            WHERE f.job_id = r.job_id AND f.ended_at IS NULL)) LIMIT ?1)
 UNION ALL
 SELECT * FROM (SELECT 'held_for_nothing', q.job_id FROM punctual_queue AS q
   WHERE q.ready = 0

@@ -264,6 +264,7 @@ impl Tx<'_> {
             }
         };
         let (spec, origin) = retry_by_hand(&job, &run, by)?;
+        self.refuse_step(id, run.outcome)?;
         let taken = "SELECT 1 FROM punctual_retries WHERE retry_of = ?1";
         if self.one(taken, params![id.as_bytes()], value::<i64>)?.is_some() {
             return Err(retried_already(run.outcome));

@@ -5,8 +5,8 @@ use crate::rows::{Columns, Unreadable};
 use crate::sql;
 use crate::tx::{Tx, value};
 use jiff::Timestamp;
-use punctual_core::closing::{EndFacts, Retry, is_of_interest, judge_end, key_after};
-use punctual_core::id::{JobId, ScheduleId};
+use punctual_core::closing::{Again, EndFacts, Retry, is_of_interest, judge_end, key_after};
+use punctual_core::id::{JobId, NodeId, ScheduleId};
 use punctual_core::job::{Artifact, Job};
 use punctual_core::recovery::{Claim, ClosedRun, Found, judge};
 use punctual_core::run::{ErrorCode, Outcome};
@@ -16,15 +16,37 @@ use rusqlite::params;
 
 impl Tx<'_> {
     pub(crate) fn finish_runs(&mut self, lease: Lease, runs: &[FinishedRun]) -> StoreResult<Vec<FinishResult>> {
-        runs.iter().map(|run| self.finish(lease, run)).collect()
+        let results = runs.iter().map(|run| self.finish(lease, run)).collect::<StoreResult<_>>()?;
+        self.tell_flows()?;
+        Ok(results)
     }
 
     /// Closes one run, if the lease holds for it.
-    fn finish(&mut self, lease: Lease, run: &FinishedRun) -> StoreResult<FinishResult> {
+    pub(crate) fn finish(&mut self, lease: Lease, run: &FinishedRun) -> StoreResult<FinishResult> {
+        if run.again == Again::BySteps {
+            return self.begin_flow(lease, run.job_id);
+        }
         let params = params![run.job_id.as_bytes(), lease.node_id.as_bytes(), lease.lease_id.as_bytes()];
         let Some(taken) = self.one(sql::take_running, params, TakenRun::read)? else {
             return Ok(FinishResult::LostLease);
         };
+        self.close_taken(Some(lease.node_id), taken, run)
+    }
+
+    /// Closes a flow that ran without a node.
+    pub(crate) fn finish_flow(&mut self, run: &FinishedRun) -> StoreResult<()> {
+        let take = "DELETE FROM punctual_running WHERE job_id = ?1 AND lease_id IS NULL
+                    RETURNING started_at, serial_key, schedule_id, cancel_code, cancel_requested_at";
+        match self.one(take, params![run.job_id.as_bytes()], TakenRun::read)? {
+            Some(taken) => self.close_taken(None, taken, run).map(drop),
+            None => Ok(()),
+        }
+    }
+
+    /// Closes what was taken out of `running`, with all that follows from it.
+    fn close_taken(
+        &mut self, node_id: Option<NodeId>, taken: TakenRun, run: &FinishedRun,
+    ) -> StoreResult<FinishResult> {
         let job = self.job_of_failure(run, taken.cancel_requested)?;
         let chance = u64::from_be_bytes(self.id_bits()).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let facts = EndFacts { job: job.as_ref(), cancel_code: taken.cancel_code, now: self.now, chance };
@@ -33,7 +55,7 @@ impl Tx<'_> {
         let closed = self.close_once(&Closing {
             job_id: run.job_id,
             schedule_id: taken.schedule_id,
-            node_id: Some(lease.node_id),
+            node_id,
             started_at: Some(taken.started_at),
             outcome: end.outcome,
             error_code: end.error_code,
@@ -55,9 +77,13 @@ impl Tx<'_> {
             self.tell(news)?;
         }
         let after = key_after(job.as_ref(), &end);
-        let retry = end.retry.map(|retry| self.make_retry(&retry)).transpose()?;
+        let retry = end.retry.as_ref().map(|retry| self.make_retry(retry)).transpose()?;
         self.hold_or_free(taken.serial_key.as_deref(), run.job_id, after)?;
         self.settle_serial_key(taken.serial_key.as_deref())?;
+        match retry {
+            Some(retry) => self.pass_step_on(run.job_id, retry)?,
+            None => self.note_step(run.job_id, &end, run.output.as_ref())?,
+        }
         Ok(FinishResult::Closed { retry })
     }
 
@@ -106,7 +132,8 @@ impl Tx<'_> {
             recovered.nodes += usize::from(self.end_lease_if_still(node)?);
         }
         let orphans = "SELECT job_id, node_id, lease_id FROM punctual_running AS g
-                       WHERE NOT EXISTS (SELECT 1 FROM punctual_leases AS l WHERE l.lease_id = g.lease_id)
+                       WHERE g.lease_id IS NOT NULL
+                         AND NOT EXISTS (SELECT 1 FROM punctual_leases AS l WHERE l.lease_id = g.lease_id)
                        ORDER BY job_id";
         let orphans: Vec<(JobId, Lease)> = self.all(orphans, [], |row| {
             let mut c = Columns::of(row);
@@ -115,6 +142,7 @@ impl Tx<'_> {
         for (id, lease) in orphans {
             self.recover_job(id, lease, &mut recovered)?;
         }
+        self.tell_flows()?;
         Ok(recovered)
     }
 

@@ -15,6 +15,8 @@ mod error;
 mod executions;
 mod finish;
 mod fire;
+mod flow_steps;
+mod flows;
 mod grants;
 mod holds;
 mod jobs;

@@ -8,7 +8,7 @@ use punctual_core::store::{PruneFrom, Pruned, Retention, StoreResult};
 use rusqlite::params;
 
 /// What goes with a job, its run first: the other ledgers refuse to let go of what belongs to one.
-const FORGOTTEN: [&str; 9] = [
+const FORGOTTEN: [&str; 13] = [
     "punctual_runs WHERE job_id",
     "punctual_artifacts WHERE job_id",
     "punctual_artifact_contents WHERE job_id",
@@ -18,6 +18,10 @@ const FORGOTTEN: [&str; 9] = [
     "punctual_retries WHERE retry_of",
     "punctual_job_keys WHERE job_id",
     "punctual_unique_keys WHERE job_id",
+    "punctual_flow_jobs WHERE job_id",
+    "punctual_flow_items WHERE flow_id",
+    "punctual_flow_steps WHERE flow_id",
+    "punctual_flow_runs WHERE job_id",
 ];
 
 impl Tx<'_> {

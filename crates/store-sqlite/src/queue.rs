@@ -231,6 +231,7 @@ impl Tx<'_> {
             )?;
         }
         self.hand_key_on(old, new)?;
+        self.pass_step_on(old, new)?;
         // If a key waits for this job, only now it is seen that it has another id.
         let key = self.job(new)?.and_then(|job| job.spec.serial_key);
         self.settle_serial_key(key.as_deref())?;
@@ -242,6 +243,7 @@ impl Tx<'_> {
         let job = self.job(id)?.ok_or_else(not_found)?;
         if self.take_waiting(id)? {
             self.close_unstarted(id, job.schedule_id, ErrorCode::Cancelled)?;
+            self.tell_flow_of_cancelled(id)?;
             return Ok(Cancelled::BeforeStart);
         }
         if self.request_cancel(id, ErrorCode::Cancelled)? {

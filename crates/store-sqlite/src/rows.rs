@@ -320,8 +320,8 @@ pub(crate) fn whereabouts(row: &Row<'_>, job_id: JobId) -> Result<Option<Whereab
     c.skip(5);
     if c.next::<Option<[u8; 16]>>()?.is_some() {
         return Ok(Some(Whereabouts::Running(RunningRun {
-            node_id: c.id()?,
-            lease_id: c.id()?,
+            node_id: c.optional_id()?,
+            lease_id: c.optional_id()?,
             started_at: c.time()?,
             cancel_requested_at: c.optional_time()?,
         })));

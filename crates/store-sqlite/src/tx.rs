@@ -1,6 +1,7 @@
 //! One verb's work inside the group's transaction: the connection, the instant and new ids.
 
 use crate::error::store_error;
+use crate::flow_steps::Told;
 use crate::rows::{self, Unreadable};
 use jiff::Timestamp;
 use punctual_core::calendar::Calendar;
@@ -26,6 +27,8 @@ pub(crate) struct Tx<'a> {
     positions: Range<i64>,
     /// Calendars that this verb has looked at, by name: many schedules share one.
     pub(crate) calendars: RefCell<HashMap<String, Option<Arc<Calendar>>>>,
+    /// Ends of jobs that their flows have not been told of yet.
+    pub(crate) told: Vec<Told>,
     /// The cap on fires, for a verb that fires.
     pub(crate) capped: CappedPass,
     /// The store's time, the same for everything the verb does.
@@ -43,6 +46,7 @@ impl<'a> Tx<'a> {
             limits_tags: None,
             positions: 0..0,
             calendars: RefCell::default(),
+            told: Vec::new(),
             capped: CappedPass::default(),
             now,
         }
@@ -157,6 +161,7 @@ impl<'a> Tx<'a> {
             self.lanes.clear();
             self.positions = 0..0;
             self.capped = capped;
+            self.told.clear();
         }
         self.execute("RELEASE attempt", [])?;
         Ok(result)

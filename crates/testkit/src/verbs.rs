@@ -12,6 +12,7 @@ pub mod words {
     pub use punctual_core::control::{Control, SerialHold};
     pub use punctual_core::cron::CronPreset;
     pub use punctual_core::execution::{Begun, BillingAccount, Execution, Executions, NewExecution, Receipt, Usage};
+    pub use punctual_core::flow::{Flow, FlowDefinition, FlowItem, FlowLink, FlowRun, Flows, FlowsAdvanced};
     pub use punctual_core::grant::{Grant, Grants, NewGrant};
     pub use punctual_core::graph::GraphEnd;
     pub use punctual_core::id::{
@@ -88,6 +89,20 @@ macro_rules! with_verbs {
             async fn fire_cap(&self) -> Option<u32>;
             async fn set_fire_cap(&self, per_second: Option<u32>) -> Option<u32>;
             async fn slots_kept_since(&self) -> Timestamp;
+        }
+    };
+    (Flows, $then:ident $others:tt) => {
+        $then! {
+            Flows $others
+            async fn save_flow(
+                &self, name: Name, definition: FlowDefinition, owner: Option<String>, if_version: Option<i64>
+            ) -> Flow;
+            async fn flow(&self, name: &str) -> Option<Flow>;
+            async fn flows(&self, owner: Option<&str>, after: Option<&str>, limit: usize) -> Vec<Flow>;
+            async fn delete_flow(&self, name: &str) -> ();
+            async fn flow_run(&self, id: JobId) -> Option<FlowRun>;
+            async fn flow_items(&self, id: JobId, step: usize, after: Option<u32>, limit: usize) -> Vec<FlowItem>;
+            async fn flow_link(&self, id: JobId) -> Option<FlowLink>;
         }
     };
     (Limits, $then:ident $others:tt) => {

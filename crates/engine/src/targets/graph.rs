@@ -289,7 +289,10 @@ fn judge(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Heard {
         (StatusCode::FORBIDDEN, Ok(answer)) => Heard::Refused(answer.code(), answer.words()),
         (StatusCode::TOO_MANY_REQUESTS, _) => Heard::TooFast(wait),
         _ if status.is_server_error() => Heard::Unknown(told(status, body), wait),
-        (StatusCode::NOT_FOUND, _) => Heard::Refused(ErrorCode::NoExecutor, told(status, body)),
+        // Somebody has to set it up, and may have done so by the next attempt.
+        (StatusCode::NOT_FOUND | StatusCode::UNAUTHORIZED, _) => {
+            Heard::Refused(ErrorCode::NoExecutor, told(status, body))
+        }
         _ => Heard::Refused(ErrorCode::TargetRejected, told(status, body)),
     }
 }

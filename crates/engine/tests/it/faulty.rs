@@ -287,6 +287,12 @@ punctual_testkit::with_verbs!(Control, pass_on_outside {
     }
 });
 
+punctual_testkit::with_verbs!(Flows, pass_on_outside {
+    async fn advance_flows(&self, limit: usize) -> StoreResult<FlowsAdvanced> {
+        self.reach()?.advance_flows(limit).await
+    }
+});
+
 punctual_testkit::with_verbs!(Limits, pass_on_outside {});
 
 punctual_testkit::with_verbs!(Policies, pass_on_outside {});

@@ -12,6 +12,7 @@ use punctual::calls::CallOptions;
 use punctual_core::duration::parse_duration;
 use punctual_core::store::Store;
 use punctual_engine::dispatch::DeskOptions;
+use punctual_engine::flow::{FLOW, FlowExecutor};
 use punctual_engine::memory::Fallback;
 use punctual_engine::node::{self, NodeEvent, NodeOptions};
 use punctual_engine::retain::Keep;
@@ -153,7 +154,9 @@ impl WorkerArgs {
         let signals = both_signals(Signals::listen()?);
         // A node that is stopped for as long as this has given up its lease, and so must its commands.
         let commands = CommandOptions { silence: options.lease * 2 / 3, ..CommandOptions::default() };
-        let executors = Executors::default().with("command", Arc::new(CommandExecutor::new(commands)));
+        let executors = Executors::default()
+            .with("command", Arc::new(CommandExecutor::new(commands)))
+            .with(FLOW, Arc::new(FlowExecutor));
         let executors = calls.executors(executors).map_err(|refused| Stop::usage(refused.to_string()))?;
         let executors = match graphs {
             Some(graphs) => executors.with("graph", Arc::new(graphs)),

@@ -170,7 +170,7 @@ pub(crate) async fn check_named(
     }
     let Some(id) = grant else { return Ok(()) };
     let found = state.store.grant(id).await?;
-    if !found.is_some_and(|grant| owner == Some(&grant.owner)) {
+    if found.is_none_or(|grant| owner != Some(&grant.owner)) {
         return Err(Invalid::new("grant_id", format!("{} has no grant `{id}`", owner.unwrap_or("nobody")))
             .remedy("name a grant of the same owner, or make one")
             .into());

@@ -7,6 +7,7 @@ use super::words::{
 };
 use crate::auth::Caller;
 use jiff::Timestamp;
+use punctual_core::flow::FlowLink;
 use punctual_core::id::{GrantId, JobId};
 use punctual_core::invalid::Invalid;
 use punctual_core::job::{Artifact, Job, JobState, JobView, NewJob, Origin, Timeout, Whereabouts};
@@ -181,10 +182,30 @@ pub(crate) struct JobBody {
     /// Told of a single job: why it may not be claimed yet.
     #[serde(skip_serializing_if = "Option::is_none")]
     waits_for: Option<String>,
+    /// Told of a single job: the flow that it is a step of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    flow: Option<FlowLinkBody>,
     /// Told by whoever makes a unique job: whether it was there already.
     #[serde(skip_serializing_if = "Option::is_none")]
     existing: Option<bool>,
     run: Option<RunBody>,
+}
+
+/// The flow that a job is a step of.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = FlowLink)]
+pub(crate) struct FlowLinkBody {
+    /// The flow's own job.
+    job_id: Uuid,
+    step: String,
+    /// Which item of the step, from zero.
+    item: Option<u32>,
+}
+
+impl From<FlowLink> for FlowLinkBody {
+    fn from(link: FlowLink) -> Self {
+        Self { job_id: link.flow_id.0, step: link.step, item: link.item }
+    }
 }
 
 /// The execution of a job.
@@ -256,6 +277,11 @@ impl JobBody {
         Self { waits_for: why, ..self }
     }
 
+    /// The same, with the flow that it is a step of.
+    pub(crate) fn in_flow(self, link: Option<FlowLink>) -> Self {
+        Self { flow: link.map(Into::into), ..self }
+    }
+
     /// The same, with whether it was there already.
     pub(crate) fn found(view: JobView, existing: bool) -> Self {
         Self { existing: Some(existing), ..view.into() }
@@ -291,6 +317,7 @@ impl JobBody {
             queued_at: None,
             ready: None,
             waits_for: None,
+            flow: None,
             existing: None,
             run: None,
         }
@@ -317,7 +344,7 @@ impl RunBody {
         };
         match &view.whereabouts {
             Whereabouts::Running(running) => Some(Self {
-                node_id: Some(running.node_id.0),
+                node_id: running.node_id.map(|id| id.0),
                 started_at: Some(running.started_at),
                 cancel_requested_at: running.cancel_requested_at,
                 ..nothing

@@ -92,6 +92,7 @@ async fn spec_of(ask: &Ask, body: NewJobBody) -> Answered<NewJob> {
     let template = super::templates::job_of(&ask.state, name, given, body.input.is_some()).await?;
     let spec = body.into_spec(template, &ask.caller)?;
     super::grants::check_named(&ask.state, spec.owner.as_deref(), &spec.target, spec.grant_id).await?;
+    super::flows::check_target(&ask.state, &ask.caller, &spec.target).await?;
     Ok(spec)
 }
 
@@ -206,7 +207,8 @@ pub(crate) async fn visible(state: &AppState, caller: &Caller, text: &str) -> An
 pub(crate) async fn get(State(state): State<AppState>, caller: Caller, Named(id): Named) -> Answered<Json<JobBody>> {
     let view = visible(&state, &caller, &id).await?;
     let why = super::waiting::reason(&state, &view).await?;
-    Ok(Json(JobBody::from(view).waiting_for(why)))
+    let link = state.store.flow_link(view.job.id).await?;
+    Ok(Json(JobBody::from(view).waiting_for(why).in_flow(link)))
 }
 
 /// The last job of a chain: the job itself, or the latest of its retries.

@@ -6,6 +6,7 @@ pub(crate) mod bulks;
 pub(crate) mod calendars;
 mod cron;
 pub(crate) mod doctor;
+pub(crate) mod flows;
 pub(crate) mod grants;
 pub(crate) mod graphs;
 pub(crate) mod installation;
@@ -111,6 +112,10 @@ fn guarded() -> OpenApiRouter<AppState> {
         .routes(routes!(jobs::cancel))
         .routes(routes!(jobs::retry))
         .routes(routes!(jobs::chain_end))
+        .routes(routes!(flows::list))
+        .routes(routes!(flows::get, flows::put, flows::delete))
+        .routes(routes!(flows::steps))
+        .routes(routes!(flows::items))
         .routes(routes!(jobs::move_to))
         .routes(routes!(jobs::logs))
         .routes(routes!(jobs::artifacts))

@@ -53,6 +53,7 @@ fn of_the_body(error: StoreError) -> StoreError {
 
 /// Others' schedules are nothing that one could use.
 async fn check_references(ask: &Ask, definition: &ScheduleDefinition) -> Answered<()> {
+    super::flows::check_target(&ask.state, &ask.caller, &definition.target).await?;
     if let Some(other) = definition.depends_on {
         let found = ask.state.store.schedule(&other.schedule_id.into()).await?;
         let seen = found.is_some_and(|schedule| ask.caller.sees(schedule.definition.owner.as_deref()));

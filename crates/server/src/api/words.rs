@@ -3,6 +3,7 @@
 use punctual_core::access::Role;
 use punctual_core::bulk::BulkAction;
 use punctual_core::calendar::ClosedWeekday;
+use punctual_core::flow::{OnFailure, StepOrder};
 use punctual_core::job::JobState;
 use punctual_core::job_key::JobKeyMode;
 use punctual_core::records::LogStream;
@@ -53,6 +54,8 @@ word_schemas! {
     JobKeyModeWord = JobKeyMode as "JobKeyMode";
     BulkActionWord = BulkAction as "BulkAction";
     ClosedWeekdayWord = ClosedWeekday as "Weekday";
+    OnFailureWord = OnFailure as "OnFailure";
+    FlowOrderWord = StepOrder as "StepOrder";
     VerdictWord = Verdict as "Verdict";
 }
 
@@ -108,7 +111,8 @@ document_schemas! {
             { "type": "object", "title": "task", "required": ["kind", "name"], "additionalProperties": false, "properties": {
                 "kind": { "type": "string", "enum": ["task"] }, "name": { "type": "string" } } },
             { "type": "object", "title": "flow", "required": ["kind", "name"], "additionalProperties": false, "properties": {
-                "kind": { "type": "string", "enum": ["flow"] }, "name": { "type": "string" } } },
+                "kind": { "type": "string", "enum": ["flow"] }, "name": { "type": "string" },
+                "definition": { "oneOf": [{ "type": "null" }, { "$ref": "#/components/schemas/NewFlow" }], "description": "Its steps, when they are not those that are stored under the name." } } },
             { "type": "object", "title": "graph", "required": ["kind", "id"], "additionalProperties": false, "properties": {
                 "kind": { "type": "string", "enum": ["graph"] }, "id": { "type": "string" } } }
         ]

@@ -58,7 +58,7 @@ impl ServiceAccess {
         }
         // Text that does not look like a token is not taken for one.
         let rules = self.jwt.as_ref().filter(|_| given.contains('.'))?;
-        match rules.check(given, now.as_millisecond() as f64 / 1000.0) {
+        match rules.check(given, now.as_duration().as_secs_f64()) {
             Ok(claims) => {
                 let subject = claims.sub.unwrap_or_default();
                 Some(ServiceCaller { id: limited_by(&secret::hash(&subject)), owner: claims.owner })

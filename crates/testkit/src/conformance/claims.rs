@@ -23,7 +23,7 @@ pub async fn c07_a_claimed_job_is_out_of_the_queue_and_running(world: &mut World
     let view = world.job(id).await;
     assert_eq!((&claimed[0].job, claimed[0].started_at), (&view.job, clock_time("00:00:02")));
     let Whereabouts::Running(running) = view.whereabouts else { panic!("it runs") };
-    assert_eq!((running.node_id, running.lease_id), (lease.node_id, lease.lease_id));
+    assert_eq!((running.node_id, running.lease_id), (Some(lease.node_id), Some(lease.lease_id)));
     assert_eq!((running.started_at, running.cancel_requested_at), (clock_time("00:00:02"), None));
     assert!(world.queue("default").await.is_empty());
     assert_eq!(world.store().run(id).await, Ok(None), "a run that goes on is not closed");

@@ -14,6 +14,8 @@ pub mod claims;
 pub mod durability;
 pub mod executions;
 pub mod firing;
+pub mod flow_chance;
+pub mod flows;
 pub mod gaps;
 pub mod grants;
 pub mod history;
@@ -521,6 +523,40 @@ macro_rules! for_each_conformance_case {
                 e06_every_kind_of_target_is_compared_by_its_job_type,
                 e06_a_schedule_that_cannot_be_understood_holds_up_nobody,
                 e06_marks_are_made_a_page_at_a_time,
+            }
+            flow_chance {
+                d06_random_flows_end_as_an_independent_evaluator_says,
+                d06_ten_thousand_items_are_begun_a_few_at_a_time,
+            }
+            flows {
+                d06_steps_follow_one_another_and_pass_on_what_they_return,
+                d06_a_join_waits_for_all_its_predecessors,
+                d06_many_ends_in_one_report_count_each_once,
+                d06_a_condition_that_does_not_hold_skips_its_step_and_the_flow_goes_on,
+                d06_a_step_runs_once_for_each_item_with_so_many_at_once_and_passes_on_the_list,
+                d06_a_step_for_no_items_is_done_at_once,
+                c15_a_failure_stops_the_flow_unless_it_says_otherwise,
+                c15_a_group_is_a_flow_without_edges_or_with_one_chain,
+                d06_failed_items_are_judged_like_failed_steps,
+                d06_a_step_is_tried_again_before_its_flow_hears_of_it,
+                d06_what_a_lost_node_ran_is_run_again_and_the_flow_goes_on,
+                d06_a_flow_that_failed_begins_again_at_the_step_that_did,
+                d06_a_step_is_not_retried_by_itself,
+                d06_a_cancelled_flow_cancels_what_waits_and_stops_what_runs,
+                d06_a_cancelled_step_counts_as_failed,
+                d06_an_edited_step_takes_the_place_of_the_old_one,
+                d06_a_flow_whose_time_is_over_is_stopped,
+                d06_a_flow_may_be_a_step_of_another,
+                d06_cancelling_reaches_flows_within_flows,
+                d06_a_flow_that_runs_itself_comes_to_an_end,
+                d06_a_flow_that_is_not_there_fails_with_a_remedy,
+                d06_handing_over_twice_begins_once_and_only_by_the_holder,
+                d06_a_value_that_is_not_there_fails_its_step_and_says_which,
+                a06_a_serial_flow_keeps_its_key_until_its_last_step_is_done,
+                d06_a_scheduled_flow_is_the_run_of_its_slot,
+                d06_flows_are_stored_with_versions_and_owners,
+                e03_a_flow_is_forgotten_with_its_job,
+                d06_what_nobody_asks_for_is_not_kept_twice,
             }
             gaps {
                 a04_a_slot_has_one_decision_whenever_it_is_made,

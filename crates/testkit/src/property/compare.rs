@@ -131,7 +131,7 @@ impl Drive {
             }
             (Whereabouts::Running(run), Modelled::Running(expected)) => {
                 let lease = self.leases[expected.node];
-                agree(&what, (run.node_id, run.lease_id), (lease.node_id, lease.lease_id))?;
+                agree(&what, (run.node_id, run.lease_id), (Some(lease.node_id), Some(lease.lease_id)))?;
                 let cancel = expected.cancel.map(|(since, _)| at(since));
                 agree(&what, (run.started_at, run.cancel_requested_at), (at(expected.started_at), cancel))
             }

@@ -5,7 +5,6 @@ mod call;
 pub mod guard;
 pub mod names;
 mod request;
-mod template;
 
 pub use call::Limits;
 

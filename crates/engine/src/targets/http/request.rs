@@ -1,10 +1,8 @@
 //! What is sent: a job's target with all values filled in, and what becomes of it after a redirect.
 
 use super::guard::Refused;
-use super::template::{Style, render, render_json};
-use minijinja::Value as TemplateValue;
-use minijinja::value::Serde;
 use punctual_core::execute::RunContext;
+use punctual_core::expression::{Serde, Style, Value as TemplateValue, render, render_json};
 use punctual_core::job::Job;
 use punctual_core::secret::Value;
 use punctual_core::target::{Body, Http};

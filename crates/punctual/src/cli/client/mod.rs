@@ -6,6 +6,7 @@ mod billing;
 mod bulk;
 mod calendar;
 mod doctor;
+mod flow;
 mod grant;
 mod graph;
 mod job;
@@ -62,6 +63,9 @@ pub(crate) enum ClientCommand {
     /// Make, look at and steer jobs
     #[command(visible_alias = "jobs")]
     Job(Over<Group<job::JobCommand>>),
+    /// Store, run and look at flows: steps that follow one another
+    #[command(visible_alias = "flows")]
+    Flow(Over<Group<flow::FlowCommand>>),
     /// Look at bulk operations and stop them; `punctual job bulk` begins one
     #[command(visible_alias = "bulks")]
     Bulk(Over<Group<bulk::BulkCommand>>),
@@ -116,6 +120,7 @@ impl ClientCommand {
             Self::Why(over) => over.command.run(&over.connect.connect().await?, out).await,
             Self::Run(over) => over.command.run(&over.connect.connect().await?, out).await,
             Self::Job(over) => over.command.command.run(&over.connect.connect().await?, out).await,
+            Self::Flow(over) => over.command.command.run(&over.connect.connect().await?, out).await,
             Self::Bulk(over) => over.command.command.run(&over.connect.connect().await?, out).await,
             Self::Queue(over) => over.command.command.run(&over.connect.connect().await?, out).await,
             Self::Limit(over) => over.command.command.run(&over.connect.connect().await?, out).await,

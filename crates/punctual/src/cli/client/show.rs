@@ -1,6 +1,5 @@
 //! How answers are shown: tables that fit the terminal, or the API's own JSON, line by line or as CSV.
 
-use std::fmt;
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
@@ -8,9 +7,8 @@ use clap::{Args, ValueEnum};
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use punctual_core::duration::parse_duration;
-use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use punctual_core::json::Fields;
 use serde_json::Value;
-use serde_json::value::RawValue;
 
 use super::api::{Answer, Page};
 use crate::cli::{Output, Stop};
@@ -145,6 +143,11 @@ fn page(out: &mut Output, args: ListArgs, columns: &[Column], empty: &str, page:
     Ok(())
 }
 
+/// Prints some rows for people.
+pub(crate) fn rows(out: &mut Output, show: ShowArgs, columns: &[Column], rows: &Value) -> Result<(), Stop> {
+    Ok(table(out, show.time, columns, rows.as_array().into_iter().flatten().cloned())?)
+}
+
 /// Prints one thing: every field on a line of its own, or JSON.
 pub(crate) fn one(out: &mut Output, show: ShowArgs, answer: &Answer) -> Result<(), Stop> {
     if !show.is_for_people() {
@@ -193,31 +196,6 @@ pub(crate) fn json(out: &mut Output, answer: &Answer) -> std::io::Result<()> {
 
 fn json_text(out: &mut Output, text: &str) -> std::io::Result<()> {
     writeln!(out, "{text}")
-}
-
-/// The fields of an object, in their order.
-struct Fields(Vec<(String, Box<RawValue>)>);
-
-impl<'de> Deserialize<'de> for Fields {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Reader;
-        impl<'de> Visitor<'de> for Reader {
-            type Value = Fields;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields, A::Error> {
-                let mut fields = Vec::new();
-                while let Some(field) = map.next_entry()? {
-                    fields.push(field);
-                }
-                Ok(Fields(fields))
-            }
-        }
-        deserializer.deserialize_map(Reader)
-    }
 }
 
 /// A JSON text as people write it: a string without its quotes, everything else to the letter.

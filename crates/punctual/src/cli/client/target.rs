@@ -56,6 +56,9 @@ pub(crate) struct TargetArgs {
     /// Run this handler of a program that embeds Punctual
     #[arg(long, value_name = "NAME", group = "what")]
     task: Option<String>,
+    /// Run this flow
+    #[arg(long, value_name = "NAME", group = "what")]
+    flow: Option<String>,
     /// The whole target as JSON, for everything that has no flag
     #[arg(long, value_name = "JSON", group = "what", value_parser = json_text)]
     target: Option<Box<RawValue>>,
@@ -63,10 +66,10 @@ pub(crate) struct TargetArgs {
     #[arg(long, value_name = "JSON", value_parser = json_text)]
     input: Option<Box<RawValue>>,
     /// The folder a command runs in [default: this one, when it runs on this machine]
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["http", "sql", "graph", "task", "target"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["http", "sql", "graph", "task", "flow", "target"])]
     cwd: Option<String>,
     /// Let /bin/sh run the command: its first word is a script
-    #[arg(long, conflicts_with_all = ["http", "sql", "graph", "task", "target"])]
+    #[arg(long, conflicts_with_all = ["http", "sql", "graph", "task", "flow", "target"])]
     shell: bool,
     /// The program and its arguments
     #[arg(last = true, value_name = "CMD", group = "what")]
@@ -79,7 +82,7 @@ impl TargetArgs {
         let target = self.what(api)?;
         if needed && target.is_none() {
             return Err(Stop::usage(
-                "nothing to do; give a command after `--`, or --http, --sql, --graph, --task or --target",
+                "nothing to do; give a command after `--`, or --http, --sql, --graph, --task, --flow or --target",
             ));
         }
         body.put("target", target);
@@ -107,6 +110,8 @@ impl TargetArgs {
             json!({ "kind": "graph", "id": id })
         } else if let Some(name) = &self.task {
             json!({ "kind": "task", "name": name })
+        } else if let Some(name) = &self.flow {
+            json!({ "kind": "flow", "name": name })
         } else {
             return Ok(self.target.clone());
         };

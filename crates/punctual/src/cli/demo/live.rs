@@ -8,6 +8,7 @@ use punctual_core::execute::StopReason;
 use punctual_core::job::NewJob;
 use punctual_core::store::{Store, StoreResult};
 use punctual_engine::dispatch::DeskOptions;
+use punctual_engine::flow::{FLOW, FlowExecutor};
 use punctual_engine::node::{self, NodeOptions};
 use punctual_engine::targets::command::CommandExecutor;
 use punctual_engine::targets::task::{Context, Handler, TaskError};
@@ -51,7 +52,8 @@ pub(super) async fn work(
 
 /// Commands are run for real; tasks act out their scripts.
 fn executors(world: &Arc<World>) -> Executors {
-    let commands = Executors::default().with("command", Arc::new(CommandExecutor::default()));
+    let commands =
+        Executors::default().with("command", Arc::new(CommandExecutor::default())).with(FLOW, Arc::new(FlowExecutor));
     TASKS.iter().fold(commands, |executors, task| {
         let world = Arc::clone(world);
         let act = move |context: Context, _: Value| act(Arc::clone(&world), context);

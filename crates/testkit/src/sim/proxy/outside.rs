@@ -188,6 +188,12 @@ crate::with_verbs!(Control, not_for_nodes {
     }
 });
 
+crate::with_verbs!(Flows, not_for_nodes {
+    async fn advance_flows(&self, limit: usize) -> StoreResult<FlowsAdvanced> {
+        self.ask("advance_flows", move |store| async move { store.advance_flows(limit).await }).await
+    }
+});
+
 crate::with_verbs!(Limits, not_for_nodes {});
 
 crate::with_verbs!(Policies, not_for_nodes {});

@@ -1,15 +1,18 @@
-//! Texts with values from the job's input: `{{ input.name }}`, and as little else as is useful.
+//! Texts with values filled in: `{{ input.name }}`, and as little else as is useful.
 //!
 //! The template comes with the job, so it is not trusted: there are expressions and no statements, filters that are
 //! listed here and no others, and limits on steps and size. Concatenation is writing two expressions in a row, so
 //! that no value can grow on its way to the text.
 
-use crate::secrets::percent_encoded;
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::ValueKind;
-use minijinja::{AutoEscape, Environment, Error, ErrorKind, Output, State, UndefinedBehavior, Value};
+use minijinja::{AutoEscape, Environment, Error, ErrorKind, Output, State, UndefinedBehavior};
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::io::Write;
+
+pub use minijinja::Value;
+pub use minijinja::value::Serde;
 
 /// The longest template.
 const SOURCE_MAX_BYTES: usize = 64 * 1024;
@@ -28,7 +31,7 @@ const FOR_URL: &str = "url";
 
 /// How values are written into the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Style {
+pub enum Style {
     /// As they are.
     Plain,
     /// So that they stay inside their part of an address, unless the template says `| safe`.
@@ -36,7 +39,7 @@ pub(super) enum Style {
 }
 
 /// Fills in a template.
-pub(super) fn render(style: Style, source: &str, context: &Value) -> Result<String, String> {
+pub fn render(style: Style, source: &str, context: &Value) -> Result<String, String> {
     // Most texts hold nothing to fill in, and those are taken as they are.
     if !source.contains("{{") {
         return Ok(source.to_owned());
@@ -51,7 +54,7 @@ pub(super) fn render(style: Style, source: &str, context: &Value) -> Result<Stri
 
 /// Fills in the texts of a JSON document. A text that is one expression and nothing else becomes the expression's
 /// value, whatever its type.
-pub(super) fn render_json(document: &serde_json::Value, context: &Value) -> Result<serde_json::Value, String> {
+pub fn render_json(document: &serde_json::Value, context: &Value) -> Result<serde_json::Value, String> {
     use serde_json::Value as Json;
     Ok(match document {
         Json::String(text) => match sole_expression(text) {
@@ -71,12 +74,18 @@ pub(super) fn render_json(document: &serde_json::Value, context: &Value) -> Resu
     })
 }
 
-fn sole_expression(text: &str) -> Option<&str> {
+pub(crate) fn sole_expression(text: &str) -> Option<&str> {
     let inner = text.trim().strip_prefix("{{")?.strip_suffix("}}")?;
     (!inner.contains("{{") && !inner.contains("}}")).then_some(inner)
 }
 
 fn evaluate(expression: &str, context: &Value) -> Result<serde_json::Value, String> {
+    let value = value_of(expression, context)?;
+    serde_json::to_value(&value).map_err(|error| format!("cannot be written as JSON: {error}"))
+}
+
+/// What an expression comes to.
+pub(crate) fn value_of(expression: &str, context: &Value) -> Result<Value, String> {
     check(&format!("{{{{{expression}}}}}"))?;
     let environment = environment(Style::Plain).map_err(|error| words(&error))?;
     let compiled = environment.compile_expression(expression).map_err(|error| words(&error))?;
@@ -84,7 +93,40 @@ fn evaluate(expression: &str, context: &Value) -> Result<serde_json::Value, Stri
     if value.is_undefined() {
         return Err(words(&Error::from(ErrorKind::UndefinedError)));
     }
-    serde_json::to_value(&value).map_err(|error| format!("cannot be written as JSON: {error}"))
+    Ok(value)
+}
+
+/// The values that an expression asks for, with their fields as far as they are written out: `steps.a.output`.
+pub(crate) fn names_in_expression(expression: &str) -> Result<BTreeSet<String>, String> {
+    check(&format!("{{{{{expression}}}}}"))?;
+    let environment = environment(Style::Plain).map_err(|error| words(&error))?;
+    let compiled = environment.compile_expression(expression).map_err(|error| words(&error))?;
+    Ok(compiled.undeclared_variables(true).into_iter().collect())
+}
+
+/// The same for a text.
+pub(crate) fn names_in_text(source: &str) -> Result<BTreeSet<String>, String> {
+    if !source.contains("{{") {
+        return Ok(BTreeSet::new());
+    }
+    check(source)?;
+    let environment = environment(Style::Plain).map_err(|error| words(&error))?;
+    let template = environment.template_from_str(source).map_err(|error| words(&error))?;
+    Ok(template.undeclared_variables(true).into_iter().collect())
+}
+
+/// The characters that mean nothing anywhere in an address stay; all others are written as `%XX`.
+pub fn percent_encoded(text: &str) -> String {
+    let mut encoded = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            encoded.push(char::from(byte));
+        } else {
+            // Writing to a string cannot fail.
+            let _ = write!(encoded, "%{byte:02X}");
+        }
+    }
+    encoded
 }
 
 fn check(source: &str) -> Result<(), String> {

@@ -1,7 +1,6 @@
 //! Templates: what they fill in, and what they refuse.
 
 use super::*;
-use minijinja::value::Serde;
 
 fn context() -> Value {
     Value::from(Serde(serde_json::json!({

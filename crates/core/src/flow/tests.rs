@@ -1,0 +1,1 @@
+//! Definitions: what is refused, and where; and what follows from what.
