@@ -13,6 +13,7 @@ mod disk;
 mod embed;
 mod examples;
 mod fallback;
+mod flows;
 mod graphs;
 mod health;
 mod herd;
