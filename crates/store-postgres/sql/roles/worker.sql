@@ -10,7 +10,9 @@ GRANT INSERT, UPDATE, DELETE ON
   punctual_internal.reservations, punctual_internal.limits, punctual_internal.run_progress, punctual_internal.job_keys,
   punctual_internal.outbox, punctual_internal.backfills, punctual_internal.backfill_slots,
   punctual_internal.bulk_operations, punctual_internal.unique_keys, punctual_internal.serial_holds,
-  punctual_internal.cron_presets, punctual_internal.calendars, punctual_internal.fire_cap TO punctual_worker;
+  punctual_internal.cron_presets, punctual_internal.calendars, punctual_internal.fire_cap, punctual_internal.flows,
+  punctual_internal.flow_runs, punctual_internal.flow_steps, punctual_internal.flow_items, punctual_internal.flow_jobs
+  TO punctual_worker;
 -- Retention deletes by row what is old enough; the triggers refuse everything else.
 GRANT INSERT, DELETE ON
   punctual_internal.jobs, punctual_internal.runs, punctual_internal.slots, punctual_internal.artifacts,
