@@ -162,7 +162,9 @@ impl Api {
             drop(told.wait_for(|told| *told).await);
         };
         let state = AppState::new(store, settings);
-        providers.into_iter().for_each(|provider| state.add_provider(provider));
+        for provider in providers {
+            state.add_provider(provider);
+        }
         let mut internal = within(listener.local_addr()?);
         let listener = served(listener)?;
         let mut tasks = Vec::new();
