@@ -47,7 +47,7 @@ const STORY: &[(&str, Prints)] = &[
          --window 2026-12-30T00:00:00Z..2027-01-02T00:00:00Z=freeze --json",
         Answer("post", "/calendars"),
     ),
-    ("flow add pair --sequential --step a=true --step b='echo 2' --json", Answer("put", "/flows/{name}")),
+    ("flow add pair --sequential --step a=true --step 'b=echo 2' --json", Answer("put", "/flows/{name}")),
     ("flow ls --json", Answer("get", "/flows")),
     ("flow show pair --json", Answer("get", "/flows/{name}")),
     ("flow run pair --input '{\"day\": 1}' --queue flows --timeout 1h --json", Created("post", "/jobs")),
@@ -163,12 +163,14 @@ const STORY: &[(&str, Prints)] = &[
 ];
 
 /// Commands that ask no API, or need more than a store, and are tried elsewhere.
-const WITHOUT_API: [&str; 12] = [
+const WITHOUT_API: [&str; 14] = [
     "completions",
     "config",
     "cron explain",
     "cron next",
     "demo",
+    "flow items",
+    "flow steps",
     "graph run",
     "health",
     "man",
