@@ -12,6 +12,7 @@ mod disk;
 mod embed;
 mod examples;
 mod fallback;
+mod flows;
 mod graphs;
 mod herd;
 mod join;

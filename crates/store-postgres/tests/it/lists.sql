@@ -57,6 +57,10 @@ INSERT INTO punctual_internal.templates (id, name, job, created_at)
   SELECT id_of(i), 't' || i, '{}', at_of(i) FROM generate_series(1, 100000) AS i;
 INSERT INTO punctual_internal.calendars (name, rules, created_at, updated_at)
   SELECT 'c' || i, '{}', at_of(i), at_of(i) FROM generate_series(1, 100000) AS i;
+INSERT INTO punctual_internal.flows (name, version, definition, owner, created_at, updated_at)
+  SELECT 'f' || i, 1, '{}', CASE WHEN i % 50 = 0 THEN 'ada' END, at_of(i), at_of(i) FROM generate_series(1, 100000) AS i;
+INSERT INTO punctual_internal.flow_items (flow_id, step, item, value)
+  SELECT id_of(7), i % 2, i, '1' FROM generate_series(1, 100000) AS i;
 -- The ten that are alive are the oldest, which is where a list that reads past the others finds them last.
 INSERT INTO punctual_internal.nodes (id, name, offers, started_at)
   SELECT id_of(i), 'n', '[]', at_of(i) FROM generate_series(1, 100000) AS i;

@@ -227,6 +227,12 @@ fn other_lists() -> Vec<Asked> {
         page("templates_page", vec![text("t5"), PAGE.into()]),
         page("calendars_page", vec![text(""), PAGE.into()]),
         page("calendars_page", vec![text("c5"), PAGE.into()]),
+        page("flows_page", vec![text(""), PAGE.into()]),
+        page("flows_page", vec![text("f5"), PAGE.into()]),
+        page("flows_page_of_owner", vec![text("ada"), text(""), PAGE.into()]),
+        page("flows_page_of_owner", vec![text("ada"), text("f5"), PAGE.into()]),
+        page("flow_items_page", vec![seventh(), 0.into(), (-1).into(), PAGE.into()]),
+        page("flow_items_page", vec![seventh(), 1.into(), 50_000.into(), PAGE.into()]),
         page("tokens_page", vec![id(2_000_000), PAGE.into()]),
         page("tokens_page", vec![id(50_000), PAGE.into()]),
         page("audit_page", vec![id(2_000_000), PAGE.into()]),
@@ -235,6 +241,13 @@ fn other_lists() -> Vec<Asked> {
         page("audit_page_of_subject", vec![id(500_000), PAGE.into(), text("schedule:7")]),
         page("audit_after", vec![id(500_000), PAGE.into()]),
     ]
+}
+
+/// The flow whose items are listed.
+fn seventh() -> Value {
+    let mut id = vec![0; 16];
+    id[15] = 7;
+    Value::Blob(id)
 }
 
 /// Whether a statement reads a list or a figure for people.

@@ -43,6 +43,10 @@ INSERT INTO punctual_api_tokens (id, prefix, hash, name, owner, role, created_at
   SELECT id, 't' || i, zeroblob(32), 't', 'ada', 'viewer', at FROM n WHERE i <= 100000;
 INSERT INTO punctual_templates (id, name, job, created_at) SELECT id, 't' || i, '{}', at FROM n WHERE i <= 100000;
 INSERT INTO punctual_calendars (name, rules, created_at, updated_at) SELECT 'c' || i, '{}', at, at FROM n WHERE i <= 100000;
+INSERT INTO punctual_flows (name, version, definition, owner, created_at, updated_at)
+  SELECT 'f' || i, 1, '{}', iif(i % 50 = 0, 'ada', NULL), at, at FROM n WHERE i <= 100000;
+INSERT INTO punctual_flow_items (flow_id, step, item, value)
+  SELECT unhex(printf('%032x', 7)), i % 2, i, '1' FROM n WHERE i <= 100000;
 INSERT INTO punctual_nodes (id, name, offers, started_at) SELECT id, 'n', '[]', at FROM n WHERE i <= 100000;
 -- The ten that are alive are the oldest, which is where a list that reads past the others finds them last.
 INSERT INTO punctual_leases (node_id, lease_id) SELECT id, unhex(printf('%032x', i % 10)) FROM n WHERE i <= 10;

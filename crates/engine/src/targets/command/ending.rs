@@ -112,9 +112,14 @@ fn why_not_started(command: &Command, stage: i64, errno: i32) -> String {
     }
 }
 
-/// What a command said, as JSON text.
+/// What a command said: the document, if it is an object or a list of JSON, else the text.
 fn returned(said: &[u8]) -> Option<Json> {
     let text = String::from_utf8_lossy(said);
     let text = text.trim_end().replace('\0', "\u{fffd}");
+    if text.trim_start().starts_with(['{', '['])
+        && let Ok(document) = Json::parse("output", &text)
+    {
+        return Some(document);
+    }
     if text.is_empty() { None } else { Json::from_value("output", &text).ok() }
 }

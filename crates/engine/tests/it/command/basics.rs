@@ -79,6 +79,10 @@ async fn c13_how_a_command_ended_is_recorded() {
     assert_eq!(commands.said(id, LogStream::Stdout).await, ["out", "no end"]);
     assert_eq!(commands.said(id, LogStream::Stderr).await, ["err"]);
     assert_eq!(run.output.unwrap().as_str(), r#""out\nno end""#);
+    for (said, returned) in [(r#"{"n": 1.50}"#, r#"{"n": 1.50}"#), ("[1,", r#""[1,""#), ("5", r#""5""#)] {
+        let (_, run) = commands.run(job(script(&format!("echo '{said}'")))).await;
+        assert_eq!(run.output.unwrap().as_str(), returned, "{said}");
+    }
     commands.leave_nothing().await;
 }
 
