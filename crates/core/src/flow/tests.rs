@@ -79,7 +79,10 @@ fn d06_values_that_cannot_be_there_are_refused_with_the_place() {
     assert_eq!(at(vec![step("a", &[]), when("steps.b.output")]), "steps[1].when");
     let far = vec![step("a", &[]), step("b", &["a"]), input("c", &["b"], r#""{{ steps.a.output.x }}""#)];
     assert_eq!(FlowDefinition::parallel(far).validate(), Ok(()), "what was done long before is there too");
-    let output = FlowDefinition { output: Some(json(r#""{{ steps.z.output }}""#)), ..FlowDefinition::parallel(vec![step("a", &[])]) };
+    let output = FlowDefinition {
+        output: Some(json(r#""{{ steps.z.output }}""#)),
+        ..FlowDefinition::parallel(vec![step("a", &[])])
+    };
     assert_eq!(output.validate().unwrap_err().field, "output");
 }
 
@@ -105,7 +108,14 @@ fn d06_what_is_missing_is_asked_for_by_name() {
     let (begun, moves) = shape.advance(&shape.fresh(), &[Event::Begun], &Facts::default()).unwrap();
     assert_eq!(moves.jobs.len(), 2);
     let end = |step, output: &str| {
-        Event::Ended(StepEnd { step, item: None, outcome: Outcome::Completed, error_code: None, error: None, output: Some(json(output)) })
+        Event::Ended(StepEnd {
+            step,
+            item: None,
+            outcome: Outcome::Completed,
+            error_code: None,
+            error: None,
+            output: Some(json(output)),
+        })
     };
     let (one, moves) = shape.advance(&begun, &[end(0, "5")], &Facts::default()).unwrap();
     assert_eq!((moves.jobs.len(), moves.outputs.get(&0)), (0, Some(&json("5"))));
@@ -133,7 +143,8 @@ fn d06_stopping_ends_what_has_not_begun_and_leaves_what_runs() {
     let (stopping, moves) = shape.advance(&begun, &[Event::Stop(ErrorCode::Cancelled)], &Facts::default()).unwrap();
     assert!(moves.cancel && moves.end.is_none());
     assert_eq!(stopping.steps[1].outcome, Some(Outcome::Cancelled));
-    let done = StepEnd { step: 0, item: None, outcome: Outcome::Completed, error_code: None, error: None, output: None };
+    let done =
+        StepEnd { step: 0, item: None, outcome: Outcome::Completed, error_code: None, error: None, output: None };
     let (_, moves) = shape.advance(&stopping, &[Event::Ended(done)], &Facts::default()).unwrap();
     let end = moves.end.unwrap();
     assert_eq!((end.outcome, end.error_code), (Outcome::Cancelled, Some(ErrorCode::Cancelled)));

@@ -354,7 +354,10 @@ mod tests {
     #[test]
     fn a17_answers_are_told_from_what_nobody_knows() {
         assert!(matches!(heard(200, &[], FAILED), Heard::Answer { replayed: false, .. }));
-        assert!(matches!(heard(200, &[("idempotency-replayed", "true")], FAILED), Heard::Answer { replayed: true, .. }));
+        assert!(matches!(
+            heard(200, &[("idempotency-replayed", "true")], FAILED),
+            Heard::Answer { replayed: true, .. }
+        ));
         assert!(matches!(heard(200, &[], "<html>"), Heard::Refused(ErrorCode::BadOutput, _)));
         let denied = r#"{"runId":null,"traceId":"t","ok":false,"errorCode":"grant_revoked"}"#;
         assert!(matches!(heard(403, &[], denied), Heard::Refused(ErrorCode::GrantRevoked, _)));

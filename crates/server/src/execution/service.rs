@@ -110,8 +110,9 @@ fn admit(state: &AppState, headers: &HeaderMap, from: Option<IpAddr>) -> Answere
     let Some(caller) = access.identify(bearer(headers).unwrap_or_default(), Timestamp::now()) else {
         from.map_or(Ok(()), |from| state.shared.limits.stranger(from))?;
         let told = "the service's secret or token is not valid";
-        return Err(Problem::new(StatusCode::UNAUTHORIZED, "not_authenticated", told)
-            .remedy("send Authorization: Bearer with a service secret or a token of the issuer, not with an API token"));
+        return Err(Problem::new(StatusCode::UNAUTHORIZED, "not_authenticated", told).remedy(
+            "send Authorization: Bearer with a service secret or a token of the issuer, not with an API token",
+        ));
     };
     state.shared.limits.service(caller.id)?;
     Ok(caller)
