@@ -3,7 +3,7 @@
 use crate::auth::Believed;
 use crate::events::Hub;
 use crate::execution::Drives;
-use crate::graphs::Providers;
+use crate::graphs::{FlowGraphs, Providers};
 use crate::limits::Limits;
 use crate::metrics::Metrics;
 use crate::settings::Settings;
@@ -52,6 +52,7 @@ impl AppState {
             draining: watch::Sender::new(false),
             settings,
         };
+        shared.graphs.add(Arc::new(FlowGraphs::new(Arc::clone(&store))));
         Self { store, shared: Arc::new(shared) }
     }
 

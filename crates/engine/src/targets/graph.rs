@@ -33,7 +33,10 @@ use tokio::time::sleep;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long one call waits for its answer. A graph may take longer: the next call joins it.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// How soon, and how late, a graph that is still under way is asked for again.
+const LOOK: (SignedDuration, SignedDuration) = (SignedDuration::from_secs(1), SignedDuration::from_secs(60));
 
 /// For how long a service that cannot be reached is called again within one run.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -144,7 +147,8 @@ impl GraphCaller {
                     let wait = SignedDuration::try_from(wait).unwrap_or(SignedDuration::MAX);
                     return Ok(run.snoozed(wait, "the grant or the service allows no more runs just now"));
                 }
-                Heard::Waiting => unreachable_since = None,
+                // The place is given up: the graph may itself wait for one.
+                Heard::Waiting => return Ok(run.snoozed(look_again(run), "the graph is still under way")),
                 Heard::Unknown(words, wait) => {
                     let since = *unreachable_since.get_or_insert_with(Instant::now);
                     if since.elapsed() >= PATIENCE {
@@ -221,6 +225,12 @@ impl Executor for GraphCaller {
             }),
         }
     }
+}
+
+/// When a graph that takes long is asked for again: the longer it has taken, the less often.
+fn look_again(run: &RunContext) -> SignedDuration {
+    let age = run.started_at.duration_since(run.job.chain_began_at);
+    (age / 10).clamp(LOOK.0, LOOK.1)
 }
 
 /// The key of a call after so many failures of its chain.

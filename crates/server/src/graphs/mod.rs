@@ -1,5 +1,9 @@
 //! Graph providers, found by the prefix of a graph's id (A01).
 
+mod flow;
+
+pub(crate) use flow::FlowGraphs;
+
 use crate::problem::Problem;
 use axum::http::StatusCode;
 use punctual_core::graph::{GraphExecutor, GraphId};
