@@ -36,7 +36,7 @@ enum Command {
     Cron(cron::CronCommand),
     Demo(demo::DemoArgs),
     #[cfg(feature = "server")]
-    Serve(serve::ServeArgs),
+    Serve(Box<serve::ServeArgs>),
     Worker(worker::WorkerArgs),
     #[cfg(feature = "server")]
     #[command(flatten)]
