@@ -1,6 +1,7 @@
 //! Flows under kills: real workers that die in the middle, and a graph of steps that all run, none before its time.
 
 use crate::process::{Ear, Said, Setup, Worker};
+use crate::serve::{Server, punctual};
 use crate::world::{World, on_both_stores};
 use jiff::SignedDuration;
 use punctual_core::flow::{FanOut, FlowDefinition, Step};
@@ -10,6 +11,7 @@ use punctual_core::json::Json;
 use punctual_core::retry::{Backoff, RetryPolicy};
 use punctual_core::run::Outcome;
 use punctual_core::target::{Flow, Target};
+use serde_json::Value;
 use std::collections::BTreeMap;
 
 const FLOWS: usize = 4;
@@ -104,4 +106,50 @@ on_both_stores! {
             }
         }
     }
+}
+
+/// What a command prints, as JSON.
+fn tell(data: &str, args: &[&str]) -> Value {
+    let output = punctual(&[args, &["--data", data, "--json"]].concat()).output().unwrap();
+    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap_or_default()
+}
+
+/// A flow as a user makes it: from a file, run by hand, and as a graph under a grant that is charged.
+#[test]
+fn a01_a_flow_is_a_graph_that_runs_once_under_a_grant_and_is_charged() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().to_str().unwrap();
+    let file = folder.path().join("sum.toml");
+    let definition = r#"
+        output = { each = "{{ steps.each.output }}", of = "{{ steps.list.output.n }}" }
+        [[steps]]
+        name = "list"
+        target = { kind = "command", argv = ["printf", "{\"n\": [1, 2, 3]}"] }
+        [[steps]]
+        name = "each"
+        after = ["list"]
+        map = { over = "steps.list.output.n", limit = 2 }
+        input = { n = "{{ item }}" }
+        target = { kind = "command", argv = ["cat"] }
+    "#;
+    std::fs::write(&file, definition).unwrap();
+    let _server = Server::on(&["--data", data]);
+    tell(data, &["flow", "add", "sum", "--file", file.to_str().unwrap()]);
+    let grant = tell(data, &["grant", "add", "--account", "acme", "--graph", "flow:sum"]);
+    let ran = tell(data, &["graph", "run", "flow:sum", "--grant", grant["id"].as_str().unwrap(), "--wait", "60s"]);
+    assert_eq!(ran["state"], "completed", "{ran}");
+    let output = &ran["run"]["output"];
+    assert_eq!(output["output"]["of"], serde_json::json!([1, 2, 3]), "{output}");
+    assert_eq!(output["output"]["each"][2]["n"], 3, "{output}");
+    assert!(output["run_id"].is_string() && output["trace_id"].is_string());
+    let job = output["job_id"].as_str().unwrap();
+    let run = tell(data, &["flow", "steps", job]);
+    assert_eq!(run["steps"][1]["items"]["ended"], 3, "{run}");
+    let items = tell(data, &["flow", "items", job, "each"]);
+    assert_eq!(items["items"].as_array().unwrap().len(), 3, "{items}");
+    let step = tell(data, &["job", "show", items["items"][0]["job_id"].as_str().unwrap()]);
+    assert_eq!((&step["flow"]["step"], &step["flow"]["item"]), (&"each".into(), &0.into()), "{step}");
+    let used = tell(data, &["billing", "usage", "acme"]).to_string();
+    assert!(used.contains("\"step\"") && used.contains("\"run\""), "{used}");
 }
