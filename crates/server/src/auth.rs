@@ -158,7 +158,7 @@ impl<S: Sync> FromRequestParts<S> for Address {
     }
 }
 
-fn address(extensions: &Extensions) -> Option<IpAddr> {
+pub(crate) fn address(extensions: &Extensions) -> Option<IpAddr> {
     extensions.get::<ConnectInfo<Peer>>().map(|ConnectInfo(Peer(from))| from.ip())
 }
 

@@ -52,7 +52,7 @@ impl List {
             Self::FlowItems => 'm',
             Self::Lines => 'o',
             Self::Grants => 'g',
-            Self::Accounts => 'm',
+            Self::Accounts => 'z',
         }
     }
 }

@@ -271,8 +271,14 @@ impl Answer {
 
     /// What is kept with the run: the names by which others know it, and what it returned.
     fn output(&self) -> Option<Json> {
+        // The provider may use the same words for names of its own.
+        let named = |name: &str| match name {
+            "run_id" | "trace_id" | "output" => format!("provider_{name}"),
+            other => other.to_owned(),
+        };
+        let references = self.references.iter();
         let mut shown: Map<String, Value> =
-            self.references.iter().map(|(name, value)| (name.clone(), Value::from(value.as_str()))).collect();
+            references.map(|(name, value)| (named(name), Value::from(value.as_str()))).collect();
         shown.insert("run_id".to_owned(), Value::from(self.run_id.clone()));
         shown.insert("trace_id".to_owned(), Value::from(self.trace_id.as_str()));
         let plain = Json::from_output(&shown).ok();
@@ -338,6 +344,69 @@ async fn read(mut response: Response) -> Result<Vec<u8>, String> {
         }
         if body.len() > ANSWER_MAX {
             return Err("the execution service says too much".to_owned());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn heard(status: u16, headers: &[(&'static str, &str)], body: &str) -> Heard {
+        let headers = headers.iter().map(|(name, value)| {
+            (reqwest::header::HeaderName::from_static(name), HeaderValue::from_str(value).unwrap())
+        });
+        judge(StatusCode::from_u16(status).unwrap(), &headers.collect(), body.as_bytes())
+    }
+
+    const FAILED: &str = r#"{"runId":"r","traceId":"t","ok":false,"errorCode":"timeout","error":"slow"}"#;
+
+    #[test]
+    fn a17_answers_are_told_from_what_nobody_knows() {
+        assert!(matches!(heard(200, &[], FAILED), Heard::Answer { replayed: false, .. }));
+        assert!(matches!(
+            heard(200, &[("idempotency-replayed", "true")], FAILED),
+            Heard::Answer { replayed: true, .. }
+        ));
+        assert!(matches!(heard(200, &[], "<html>"), Heard::Refused(ErrorCode::BadOutput, _)));
+        let denied = r#"{"runId":null,"traceId":"t","ok":false,"errorCode":"grant_revoked"}"#;
+        assert!(matches!(heard(403, &[], denied), Heard::Refused(ErrorCode::GrantRevoked, _)));
+        assert!(matches!(heard(403, &[], "{}"), Heard::Refused(ErrorCode::TargetRejected, _)), "another site's");
+        let wait = Duration::from_secs(7);
+        assert!(matches!(heard(429, &[("retry-after", "7")], "{}"), Heard::TooFast(waited) if waited == wait));
+        assert!(matches!(heard(503, &[("retry-after", "7")], "{}"), Heard::Unknown(_, waited) if waited == wait));
+        assert!(matches!(heard(502, &[], "<html>"), Heard::Unknown(_, waited) if waited == PAUSE));
+        assert!(matches!(heard(404, &[], "{}"), Heard::Refused(ErrorCode::NoExecutor, _)));
+        assert!(matches!(heard(401, &[], "{}"), Heard::Refused(ErrorCode::NoExecutor, _)));
+        assert!(matches!(heard(422, &[], "{}"), Heard::Refused(ErrorCode::TargetRejected, _)));
+        assert!(matches!(heard(302, &[], ""), Heard::Refused(ErrorCode::TargetRejected, _)), "nothing is followed");
+    }
+
+    #[test]
+    fn a14_the_output_names_the_run_as_both_sides_know_it() {
+        let answer: Answer = serde_json::from_str(
+            r#"{"runId":"r","traceId":"t","ok":true,"references":{"run_id":"theirs","thread_id":"x"},
+                "output":{"n":12345678901234567890123}}"#,
+        )
+        .unwrap();
+        let shown = answer.output().unwrap();
+        assert!(shown.as_str().contains("12345678901234567890123"), "to the letter: {}", shown.as_str());
+        let shown: Value = shown.to().unwrap();
+        assert_eq!((&shown["run_id"], &shown["trace_id"]), (&Value::from("r"), &Value::from("t")));
+        assert_eq!((&shown["provider_run_id"], &shown["thread_id"]), (&Value::from("theirs"), &Value::from("x")));
+        let failed: Answer = serde_json::from_str(FAILED).unwrap();
+        assert_eq!((failed.code(), failed.words().as_str()), (ErrorCode::Timeout, "slow"));
+        let odd = Answer { error_code: Some("new_word".to_owned()), error: None, ..failed };
+        assert_eq!((odd.code(), odd.words().as_str()), (ErrorCode::TargetError, "the graph failed"));
+    }
+
+    #[test]
+    fn a11_what_is_no_address_is_refused() {
+        for url in ["", "localhost:7878", "ftp://x", "/api"] {
+            let token: TokenSource = Arc::new(|| Ok(Secret::new("x")));
+            let options = GraphOptions { url: url.to_owned(), token, service: "t".to_owned(), authorities: Vec::new() };
+            let refused = GraphCaller::new(options).err().unwrap_or_else(|| panic!("{url} is taken"));
+            assert_eq!(refused.field, "internal_api_url");
         }
     }
 }

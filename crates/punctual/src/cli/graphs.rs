@@ -20,7 +20,7 @@ const SECRET_MIN: usize = 32;
 #[derive(Args)]
 #[command(next_help_heading = "Graphs")]
 pub(crate) struct GraphArgs {
-    /// The execution service that runs graphs; also INTERNAL_API_URL [default: the server on the data folder]
+    /// The execution service that runs graphs; also `INTERNAL_API_URL` [default: the server on the data folder]
     #[arg(long, value_name = "URL", env = "PUNCTUAL_INTERNAL_API_URL")]
     internal_api_url: Option<String>,
     /// The secrets by which services are let in, with commas between them: the first is sent, all are accepted [default:
@@ -32,12 +32,12 @@ pub(crate) struct GraphArgs {
 impl GraphArgs {
     /// Refuses what cannot be meant.
     pub(crate) fn check(&self) -> Result<(), Stop> {
-        match self.secrets().iter().any(|secret| secret.len() < SECRET_MIN) {
-            true => Err(Stop::usage(format!(
-                "--service-secrets: one has fewer than {SECRET_MIN} characters; make one with `openssl rand -hex 32`"
-            ))),
-            false => Ok(()),
+        if self.secrets().iter().all(|secret| secret.len() >= SECRET_MIN) {
+            return Ok(());
         }
+        Err(Stop::usage(format!(
+            "--service-secrets: one has fewer than {SECRET_MIN} characters; make one with `openssl rand -hex 32`"
+        )))
     }
 
     /// The secrets that were given.

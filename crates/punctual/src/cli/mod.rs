@@ -47,7 +47,7 @@ enum Command {
     #[cfg(feature = "cli")]
     Demo(demo::DemoArgs),
     #[cfg(feature = "server")]
-    Serve(serve::ServeArgs),
+    Serve(Box<serve::ServeArgs>),
     Worker(worker::WorkerArgs),
     Health(health::HealthArgs),
     #[cfg(feature = "server")]

@@ -329,7 +329,8 @@ async fn a14_every_slot_is_one_graph_run_and_one_set_of_receipts_whoever_is_kill
         let output: Value = last.run().unwrap().output.as_ref().unwrap().to().unwrap();
         assert_eq!(output["run_id"], json!(run), "the two ledgers meet in the run's id");
     }
-    assert_eq!(world.number("SELECT count(*) FROM {charge_receipts}").await, 2 * provider.runs() as i64);
+    let receipts = world.number("SELECT count(*) FROM {charge_receipts}").await;
+    assert_eq!(usize::try_from(receipts), Ok(2 * provider.runs()));
 }
 
 /// The server's own worker calls its own service, by a secret that is nobody else's.

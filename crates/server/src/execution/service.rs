@@ -1,7 +1,7 @@
 //! Which services may call: shared secrets, several at once so that they can be rotated, or tokens of an issuer (A12).
 
 use super::jwt::JwtRules;
-use crate::auth::bearer;
+use crate::auth::{address, bearer};
 use crate::problem::{Answered, Problem};
 use crate::secret;
 use crate::state::AppState;
@@ -12,6 +12,7 @@ use axum::response::{IntoResponse, Response};
 use jiff::Timestamp;
 use punctual_core::access::SecretHash;
 use punctual_core::invalid::Invalid;
+use std::net::IpAddr;
 use subtle::{Choice, ConditionallySelectable, ConstantTimeEq};
 use uuid::Uuid;
 
@@ -95,7 +96,7 @@ pub(crate) struct ServiceCaller {
 
 /// Lets only services in, and no more often than they may. What opens the API of users opens nothing here.
 pub(crate) async fn authenticate(State(state): State<AppState>, mut request: Request, next: Next) -> Response {
-    match admit(&state, request.headers()) {
+    match admit(&state, request.headers(), address(request.extensions())) {
         Ok(caller) => {
             request.extensions_mut().insert(caller);
             next.run(request).await
@@ -104,12 +105,15 @@ pub(crate) async fn authenticate(State(state): State<AppState>, mut request: Req
     }
 }
 
-fn admit(state: &AppState, headers: &HeaderMap) -> Answered<ServiceCaller> {
+fn admit(state: &AppState, headers: &HeaderMap, from: Option<IpAddr>) -> Answered<ServiceCaller> {
     let access = &state.shared.settings.service_access;
-    let caller = access.identify(bearer(headers).unwrap_or_default(), Timestamp::now()).ok_or_else(|| {
-        Problem::new(StatusCode::UNAUTHORIZED, "not_authenticated", "the service's secret or token is not valid")
-            .remedy("send Authorization: Bearer with a service secret or a token of the issuer, not with an API token")
-    })?;
+    let Some(caller) = access.identify(bearer(headers).unwrap_or_default(), Timestamp::now()) else {
+        from.map_or(Ok(()), |from| state.shared.limits.stranger(from))?;
+        let told = "the service's secret or token is not valid";
+        return Err(Problem::new(StatusCode::UNAUTHORIZED, "not_authenticated", told).remedy(
+            "send Authorization: Bearer with a service secret or a token of the issuer, not with an API token",
+        ));
+    };
     state.shared.limits.service(caller.id)?;
     Ok(caller)
 }

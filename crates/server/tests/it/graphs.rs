@@ -300,9 +300,9 @@ async fn a19_users_list_graphs_and_run_them_as_jobs(service: &Service) {
 async fn a03_accounts_and_usage_are_told_to_their_owners(service: &Service) {
     let world = &service.world;
     let (ada, eve) = (world.token("ada", Role::Operator).await, world.token("eve", Role::Viewer).await);
-    let make = || world.bare("POST", "/billing/accounts").token(&ada).json(&json!({ "name": "acme" })).send();
-    let made = make().await.expect(201);
-    assert_eq!(make().await.expect(201), made);
+    let ask = || world.bare("POST", "/billing/accounts").token(&ada).json(&json!({ "name": "acme" })).send();
+    let made = ask().await.expect(201);
+    assert_eq!(ask().await.expect(201), made);
     let key = service.store().billing_account("ada", "acme").await.unwrap().unwrap().virtual_key;
     let shown = made["virtual_key"].as_str().unwrap();
     assert!(shown.ends_with('…') && key.starts_with(shown.trim_end_matches('…')) && shown.len() < 20, "{shown}");

@@ -133,9 +133,9 @@ async fn a02_grants_are_made_listed_and_revoked_by_their_owner(world: &World) {
     let (ada, eve) = (world.token("ada", Role::Operator).await, world.token("eve", Role::Operator).await);
     let body = json!({ "billing_account": "acme", "scopes": ["graph:execute:*"], "max_runs": 3,
                        "rate": { "jobs": 2, "per": "1m" } });
-    let make = || world.bare("POST", "/grants").token(&ada).header("Idempotency-Key", "g").json(&body).send();
-    let made = make().await.expect(201);
-    assert_eq!(make().await.expect(201), made, "once for each key");
+    let ask = || world.bare("POST", "/grants").token(&ada).header("Idempotency-Key", "g").json(&body).send();
+    let made = ask().await.expect(201);
+    assert_eq!(ask().await.expect(201), made, "once for each key");
     assert_eq!((&made["owner"], &made["runs"], &made["rate"]["burst"]), (&json!("ada"), &json!(0), &json!(2)));
     let path = format!("/grants/{}", made["id"].as_str().unwrap());
     assert_eq!(world.bare("GET", &path).token(&ada).send().await.expect(200), made);
