@@ -5,6 +5,7 @@
 //! there is no moment at which a crash could strand it. What follows from what is decided by [`progress`] alone.
 
 mod filling;
+mod moves;
 mod port;
 pub mod progress;
 

@@ -213,27 +213,6 @@ impl Punctual {
         Enqueue::new(self.clone(), target, input)
     }
 
-    /// Begins a run of a flow that is stored; see [`Flow`](crate::Flow).
-    ///
-    /// ```
-    /// # punctual::testing::block_on(async {
-    /// # let test = punctual::testing::TestPunctual::new().await?;
-    /// use punctual::{Flow, Target};
-    /// Flow::new("nightly").step("dump", Target::command(["dump.sh"])).save(&test).await?;
-    /// let run = test.run_flow("nightly", &()).queue("night").send().await?;
-    /// # drop(run);
-    /// # Ok::<(), punctual::Error>(())
-    /// # }).unwrap();
-    /// ```
-    pub fn run_flow<I: Serialize + ?Sized>(&self, flow: &str, input: &I) -> Enqueue {
-        self.enqueue_target(Target::flow(flow), input)
-    }
-
-    /// How far a flow is, step by step; `None` when the job is no flow or has not begun.
-    pub async fn flow_run(&self, id: JobId) -> Result<Option<crate::FlowRun>> {
-        Ok(self.store().flow_run(id).await?)
-    }
-
     /// Begins a batch with one job of a task for each input. All are made, or none.
     ///
     /// ```

@@ -1,7 +1,7 @@
 //! Flows from a program: steps that follow one another and pass on what they return.
 
 use crate::enqueue::{Enqueue, signed};
-use crate::{OnFailure, Punctual, Result, RetryPolicy, Target};
+use crate::{FlowRun, JobId, OnFailure, Punctual, Result, RetryPolicy, Target};
 use punctual_core::flow::{FanOut, Flow as Stored, FlowDefinition, Step};
 use punctual_core::invalid::Invalid;
 use punctual_core::job::Timeout;
@@ -170,5 +170,28 @@ impl Flow {
             }
             Err(error) => Enqueue::refused(punctual.clone(), error),
         }
+    }
+}
+
+impl Punctual {
+    /// Begins a run of a flow that is stored; see [`Flow`](crate::Flow).
+    ///
+    /// ```
+    /// # punctual::testing::block_on(async {
+    /// # let test = punctual::testing::TestPunctual::new().await?;
+    /// use punctual::{Flow, Target};
+    /// Flow::new("nightly").step("dump", Target::command(["dump.sh"])).save(&test).await?;
+    /// let run = test.run_flow("nightly", &()).queue("night").send().await?;
+    /// # drop(run);
+    /// # Ok::<(), punctual::Error>(())
+    /// # }).unwrap();
+    /// ```
+    pub fn run_flow<I: Serialize + ?Sized>(&self, flow: &str, input: &I) -> Enqueue {
+        self.enqueue_target(Target::flow(flow), input)
+    }
+
+    /// How far a flow is, step by step; `None` when the job is no flow or has not begun.
+    pub async fn flow_run(&self, id: JobId) -> Result<Option<FlowRun>> {
+        Ok(self.store().flow_run(id).await?)
     }
 }

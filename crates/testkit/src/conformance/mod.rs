@@ -15,12 +15,14 @@ pub mod durability;
 pub mod executions;
 pub mod firing;
 pub mod flow_chance;
+pub mod flow_ends;
 pub mod flows;
 pub mod gaps;
 pub mod grants;
 pub mod history;
 pub mod keys;
 pub mod limits;
+mod making;
 pub mod memory;
 pub mod missed;
 pub mod moves;
@@ -528,16 +530,7 @@ macro_rules! for_each_conformance_case {
                 d06_random_flows_end_as_an_independent_evaluator_says,
                 d06_ten_thousand_items_are_begun_a_few_at_a_time,
             }
-            flows {
-                d06_steps_follow_one_another_and_pass_on_what_they_return,
-                d06_a_join_waits_for_all_its_predecessors,
-                d06_many_ends_in_one_report_count_each_once,
-                d06_a_condition_that_does_not_hold_skips_its_step_and_the_flow_goes_on,
-                d06_a_step_runs_once_for_each_item_with_so_many_at_once_and_passes_on_the_list,
-                d06_a_step_for_no_items_is_done_at_once,
-                c15_a_failure_stops_the_flow_unless_it_says_otherwise,
-                c15_a_group_is_a_flow_without_edges_or_with_one_chain,
-                d06_failed_items_are_judged_like_failed_steps,
+            flow_ends {
                 d06_a_step_is_tried_again_before_its_flow_hears_of_it,
                 d06_what_a_lost_node_ran_is_run_again_and_the_flow_goes_on,
                 d06_a_flow_that_failed_begins_again_at_the_step_that_did,
@@ -558,6 +551,17 @@ macro_rules! for_each_conformance_case {
                 e03_a_flow_is_forgotten_with_its_job,
                 d06_what_nobody_asks_for_is_not_kept_twice,
             }
+            flows {
+                d06_steps_follow_one_another_and_pass_on_what_they_return,
+                d06_a_join_waits_for_all_its_predecessors,
+                d06_many_ends_in_one_report_count_each_once,
+                d06_a_condition_that_does_not_hold_skips_its_step_and_the_flow_goes_on,
+                d06_a_step_runs_once_for_each_item_with_so_many_at_once_and_passes_on_the_list,
+                d06_a_step_for_no_items_is_done_at_once,
+                c15_a_failure_stops_the_flow_unless_it_says_otherwise,
+                c15_a_group_is_a_flow_without_edges_or_with_one_chain,
+                d06_failed_items_are_judged_like_failed_steps,
+            }
             gaps {
                 a04_a_slot_has_one_decision_whenever_it_is_made,
                 a06_a_key_is_held_while_its_job_runs_whatever_happens_to_the_rest,
@@ -572,53 +576,6 @@ macro_rules! for_each_conformance_case {
                 c08_a_job_that_was_asked_to_stop_does_not_go_back,
             }
         }
-    };
-}
-
-/// Makes one `#[test]` of every case for the store that a harness opens.
-///
-/// ```text
-/// punctual_testkit::conformance!(SqliteHarness::new());
-/// ```
-#[macro_export]
-macro_rules! conformance {
-    ($harness:expr) => {
-        /// Opens the store that the cases run on.
-        fn conformance_harness() -> impl $crate::Harness {
-            $harness
-        }
-
-        $crate::for_each_conformance_case!($crate::__conformance_tests);
-    };
-}
-
-#[doc(hidden)]
-#[macro_export]
-macro_rules! __conformance_tests {
-    ($( $group:ident { $( $(@ $only:ident ($why:literal))? $case:ident, )+ } )+) => { $(
-        mod $group { $(
-            #[test]
-            fn $case() {
-                let only = $crate::__only!($( $only $why )?);
-                $crate::harness::run_case(&super::conformance_harness(), only, |world| {
-                    Box::pin($crate::conformance::$group::$case(world))
-                });
-            }
-        )+ }
-    )+ };
-}
-
-#[doc(hidden)]
-#[macro_export]
-macro_rules! __only {
-    () => {
-        None
-    };
-    (sqlite_only $why:literal) => {
-        Some(($crate::StoreKind::Sqlite, $why))
-    };
-    (postgres_only $why:literal) => {
-        Some(($crate::StoreKind::Postgres, $why))
     };
 }
 
