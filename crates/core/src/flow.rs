@@ -234,7 +234,7 @@ impl FlowDefinition {
         }
         let names = self.check_names()?;
         for (n, step) in self.steps.iter().enumerate() {
-            step.check().map_err(|refused| self.at(n, refused))?;
+            step.check().map_err(|refused| at_step(n, refused))?;
             for (m, other) in step.after.iter().enumerate() {
                 if !names.contains(other.as_str()) {
                     let known: Vec<&str> = names.iter().copied().collect();
@@ -245,10 +245,6 @@ impl FlowDefinition {
         }
         self.check_cycles()?;
         self.check_references()
-    }
-
-    fn at(&self, step: usize, refused: Invalid) -> Invalid {
-        Invalid { field: format!("steps[{step}].{}", refused.field), ..refused }
     }
 
     fn check_names(&self) -> Result<BTreeSet<&str>, Invalid> {
@@ -330,7 +326,7 @@ impl FlowDefinition {
         for (n, step) in self.steps.iter().enumerate() {
             let known = |other: &str| ancestors[n].iter().any(|before| self.steps[*before].name == other);
             let item = step.map.is_some();
-            for (field, names) in step_names(step).map_err(|refused| self.at(n, refused))? {
+            for (field, names) in step_names(step).map_err(|refused| at_step(n, refused))? {
                 let of_items = item && field == "input";
                 check_names(&names, of_items, known)
                     .map_err(|why| Invalid { field: format!("steps[{n}].{field}"), ..why })?;
@@ -354,6 +350,10 @@ impl FlowDefinition {
         let by_output = self.output.as_ref().and_then(|output| filling::names_in(output, "output").ok());
         by_steps || by_output.is_some_and(|names| asked(&names))
     }
+}
+
+fn at_step(step: usize, refused: Invalid) -> Invalid {
+    Invalid { field: format!("steps[{step}].{}", refused.field), ..refused }
 }
 
 /// Whether a name such as `steps.a.output.rows` asks for what a step returned.

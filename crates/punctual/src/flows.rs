@@ -57,12 +57,11 @@ impl Flow {
     }
 
     fn set(mut self, field: &str, change: impl FnOnce(&mut Step)) -> Self {
-        match self.definition.steps.last_mut() {
-            Some(step) => change(step),
-            None => {
-                let nothing = Invalid::new(field, "is said before there is a step").remedy("begin with .step(…)");
-                self.refused.get_or_insert(nothing);
-            }
+        if let Some(step) = self.definition.steps.last_mut() {
+            change(step);
+        } else {
+            let nothing = Invalid::new(field, "is said before there is a step").remedy("begin with .step(…)");
+            self.refused.get_or_insert(nothing);
         }
         self
     }

@@ -67,6 +67,13 @@ impl Told {
     }
 }
 
+/// How a flow begins: by which definition, in the place of which earlier attempt, and how deep it is nested.
+struct Beginning {
+    definition: FlowDefinition,
+    earlier: Option<JobId>,
+    depth: u32,
+}
+
 /// A flow as it is loaded to go on.
 struct Loaded {
     job: Job,
@@ -86,7 +93,7 @@ impl Tx<'_> {
     /// Lets a flow that a node has claimed go on without it, and makes the jobs of its first steps.
     pub(crate) async fn begin_flow(&mut self, lease: Lease, id: JobId) -> Work<Begun> {
         let Some(job) = self.job(id).await? else { return Ok(Begun::LostLease) };
-        let (definition, earlier, depth) = match self.flow_to_begin(&job).await? {
+        let Beginning { definition, earlier, depth } = match self.flow_to_begin(&job).await? {
             Ok(found) => found,
             Err(why) => return Ok(Begun::Refused(why)),
         };
@@ -123,9 +130,8 @@ impl Tx<'_> {
         Ok(Begun::GoesOn)
     }
 
-    /// The definition of a flow that is to begin, the earlier attempt whose place it takes, and how deep it is nested; or
-    /// why it cannot begin.
-    async fn flow_to_begin(&self, job: &Job) -> Work<Result<(FlowDefinition, Option<JobId>, u32), String>> {
+    /// How a flow is to begin, or why it cannot.
+    async fn flow_to_begin(&self, job: &Job) -> Work<Result<Beginning, String>> {
         let Target::Flow(flow) = &job.spec.target else { return Ok(Err("it is no flow".to_owned())) };
         let parent = "SELECT r.depth FROM punctual_internal.flow_jobs AS j
                       JOIN punctual_internal.flow_runs AS r ON r.job_id = j.flow_id WHERE j.job_id = $1";
@@ -139,14 +145,14 @@ impl Tx<'_> {
             Ok((c.id()?, c.document("definition")?))
         });
         if let Some((id, definition)) = earlier.await? {
-            return Ok(Ok((definition, Some(id), depth)));
+            return Ok(Ok(Beginning { definition, earlier: Some(id), depth }));
         }
         let definition = match &flow.definition {
             Some(definition) => Some(definition.as_ref().clone()),
             None => self.stored_flow(&flow.name).await?,
         };
         let missing = || format!("there is no flow `{}`; store it, and retry this job", flow.name);
-        Ok(definition.map(|definition| (definition, None, depth)).ok_or_else(missing))
+        Ok(definition.map(|definition| Beginning { definition, earlier: None, depth }).ok_or_else(missing))
     }
 
     /// Where a flow begins: at its start, or where an earlier attempt of it ended.

@@ -30,7 +30,7 @@ impl Tx<'_> {
         let Some(taken) = self.one(sql::take_running, params, TakenRun::read)? else {
             return Ok(FinishResult::LostLease);
         };
-        self.close_taken(Some(lease.node_id), taken, run)
+        self.close_taken(Some(lease.node_id), &taken, run)
     }
 
     /// Closes a flow that ran without a node.
@@ -38,14 +38,14 @@ impl Tx<'_> {
         let take = "DELETE FROM punctual_running WHERE job_id = ?1 AND lease_id IS NULL
                     RETURNING started_at, serial_key, schedule_id, cancel_code, cancel_requested_at";
         match self.one(take, params![run.job_id.as_bytes()], TakenRun::read)? {
-            Some(taken) => self.close_taken(None, taken, run).map(drop),
+            Some(taken) => self.close_taken(None, &taken, run).map(drop),
             None => Ok(()),
         }
     }
 
     /// Closes what was taken out of `running`, with all that follows from it.
     fn close_taken(
-        &mut self, node_id: Option<NodeId>, taken: TakenRun, run: &FinishedRun,
+        &mut self, node_id: Option<NodeId>, taken: &TakenRun, run: &FinishedRun,
     ) -> StoreResult<FinishResult> {
         let job = self.job_of_failure(run, taken.cancel_requested)?;
         let chance = u64::from_be_bytes(self.id_bits()).wrapping_mul(0x9e37_79b9_7f4a_7c15);

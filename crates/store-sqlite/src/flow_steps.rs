@@ -17,6 +17,13 @@ use punctual_core::target::Target;
 use rusqlite::params;
 use std::collections::BTreeMap;
 
+/// How a flow begins: by which definition, in the place of which earlier attempt, and how deep it is nested.
+struct Beginning {
+    definition: FlowDefinition,
+    earlier: Option<JobId>,
+    depth: u32,
+}
+
 /// A flow as it is loaded to go on.
 struct Loaded {
     job: Job,
@@ -36,7 +43,7 @@ impl Tx<'_> {
     /// Lets a flow that a node has claimed go on without it, and makes the jobs of its first steps.
     pub(crate) fn begin_flow(&mut self, lease: Lease, id: JobId) -> StoreResult<FinishResult> {
         let Some(job) = self.job(id)? else { return Ok(FinishResult::LostLease) };
-        let (definition, earlier, depth) = match self.flow_to_begin(&job)? {
+        let Beginning { definition, earlier, depth } = match self.flow_to_begin(&job)? {
             Ok(found) => found,
             Err(why) => return self.finish(lease, &FinishedRun::failed(id, ErrorCode::TargetRejected, why)),
         };
@@ -78,9 +85,8 @@ impl Tx<'_> {
         Ok(FinishResult::GoesOn)
     }
 
-    /// The definition of a flow that is to begin, the earlier attempt whose place it takes, and how deep it is nested; or
-    /// why it cannot begin.
-    fn flow_to_begin(&self, job: &Job) -> StoreResult<Result<(FlowDefinition, Option<JobId>, u32), String>> {
+    /// How a flow is to begin, or why it cannot.
+    fn flow_to_begin(&self, job: &Job) -> StoreResult<Result<Beginning, String>> {
         let Target::Flow(flow) = &job.spec.target else { return Ok(Err("it is no flow".to_owned())) };
         let parent = "SELECT r.depth FROM punctual_flow_jobs AS j JOIN punctual_flow_runs AS r ON r.job_id = j.flow_id
                       WHERE j.job_id = ?1";
@@ -93,14 +99,14 @@ impl Tx<'_> {
             Ok((c.id()?, c.document("definition")?))
         })?;
         if let Some((id, definition)) = earlier {
-            return Ok(Ok((definition, Some(id), depth)));
+            return Ok(Ok(Beginning { definition, earlier: Some(id), depth }));
         }
         let definition = match &flow.definition {
             Some(definition) => Some(definition.as_ref().clone()),
             None => self.stored_flow(&flow.name)?,
         };
         let missing = || format!("there is no flow `{}`; store it, and retry this job", flow.name);
-        Ok(definition.map(|definition| (definition, None, depth)).ok_or_else(missing))
+        Ok(definition.map(|definition| Beginning { definition, earlier: None, depth }).ok_or_else(missing))
     }
 
     /// Where a flow begins: at its start, or where an earlier attempt of it ended.

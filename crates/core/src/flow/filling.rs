@@ -22,7 +22,7 @@ pub(super) struct Known<'a> {
     pub(super) item: Option<(u32, &'a Json)>,
 }
 
-impl<'a> Known<'a> {
+impl Known<'_> {
     /// Fills a document in.
     pub(super) fn fill(&self, document: &Json) -> Result<Json, String> {
         let mut text = String::new();
@@ -37,12 +37,11 @@ impl<'a> Known<'a> {
 
     /// The items of a list.
     pub(super) fn list(&self, expression: &str) -> Result<Vec<Json>, String> {
-        let list = match self.path(expression.trim()) {
-            Some(raw) => raw?.get().to_owned(),
-            None => {
-                let value = expression::value_of(expression, &self.as_value()?)?;
-                serde_json::to_string(&value).map_err(|error| error.to_string())?
-            }
+        let list = if let Some(raw) = self.path(expression.trim()) {
+            raw?.get().to_owned()
+        } else {
+            let value = expression::value_of(expression, &self.as_value()?)?;
+            serde_json::to_string(&value).map_err(|error| error.to_string())?
         };
         serde_json::from_str(&list).map_err(|_| "is no list".to_owned())
     }
@@ -156,7 +155,7 @@ pub(super) fn names_in(document: &Json, field: &str) -> Result<BTreeSet<String>,
     while let Some(raw) = open.pop() {
         match raw.get().as_bytes().first() {
             Some(b'{') => {
-                open.extend(serde_json::from_str::<Fields>(raw.get()).into_iter().flat_map(|f| f.0).map(|f| f.1))
+                open.extend(serde_json::from_str::<Fields>(raw.get()).into_iter().flat_map(|f| f.0).map(|f| f.1));
             }
             Some(b'[') => open.extend(serde_json::from_str::<Vec<Box<RawValue>>>(raw.get()).into_iter().flatten()),
             Some(b'"') if raw.get().contains("{{") => {

@@ -31,7 +31,9 @@ impl<'a> Shape<'a> {
         let before = definition.before();
         let mut after = vec![Vec::new(); before.len()];
         for (step, earlier) in before.iter().enumerate() {
-            earlier.iter().for_each(|other| after[*other].push(step));
+            for other in earlier {
+                after[*other].push(step);
+            }
         }
         let outputs = |names: BTreeSet<String>| -> BTreeSet<usize> {
             let steps = definition.steps.iter().enumerate();

@@ -116,7 +116,7 @@ fn told(last: &JobView, used: Vec<Used>) -> GraphEnd {
 
 #[async_trait]
 impl GraphExecutor for FlowGraphs {
-    fn provider(&self) -> &str {
+    fn provider(&self) -> &'static str {
         "flow"
     }
 
