@@ -71,6 +71,20 @@ const TOOLS: &[Tool] = &[
         install: Install::Pip { package: "schemathesis==4.32.5", folder: "target/schemathesis" },
     },
     Tool {
+        name: "langgraph",
+        purpose: "a LangGraph server with small graphs, for the tests of its adapter",
+        needed_by: &["unit"],
+        found_by: &[Probe::Installed(&LANGGRAPH)],
+        install: Install::PipFile(&LANGGRAPH),
+    },
+    Tool {
+        name: "deploy-linters",
+        purpose: "check the container and Kubernetes files",
+        needed_by: &["deploy"],
+        found_by: &[Probe::Installed(&DEPLOY)],
+        install: Install::PipFile(&DEPLOY),
+    },
+    Tool {
         name: "openssl",
         purpose: "makes the certificates of a server, for the tests of TLS",
         needed_by: &["unit"],
@@ -87,6 +101,9 @@ const TOOLS: &[Tool] = &[
     },
 ];
 
+const DEPLOY: PipFile = PipFile { file: "xtask/python/deploy.txt", folder: "target/deploy-linters" };
+const LANGGRAPH: PipFile = PipFile { file: "xtask/python/langgraph.txt", folder: "target/langgraph" };
+
 struct Tool {
     name: &'static str,
     purpose: &'static str,
@@ -102,6 +119,8 @@ enum Probe {
     InPath(&'static str),
     /// The program is below one of the folder's version folders.
     AnyVersion { folder: &'static str, program: &'static str },
+    /// The environment has exactly the packages of its file.
+    Installed(&'static PipFile),
 }
 
 enum Install {
@@ -117,6 +136,46 @@ enum Install {
         package: &'static str,
         folder: &'static str,
     },
+    /// Python packages by a file that names each of them, in an environment of their own.
+    PipFile(&'static PipFile),
+}
+
+/// A file of Python packages, and the folder they are installed into.
+struct PipFile {
+    file: &'static str,
+    folder: &'static str,
+}
+
+impl PipFile {
+    /// A copy of the file, put beside the packages when all of them are there.
+    fn copy(&self) -> std::path::PathBuf {
+        cmd::root().join(self.folder).join("installed.txt")
+    }
+
+    fn is_installed(&self) -> bool {
+        let wanted = std::fs::read(cmd::root().join(self.file));
+        wanted.is_ok_and(|wanted| std::fs::read(self.copy()).is_ok_and(|there| there == wanted))
+    }
+
+    fn install(&self, apt: &mut Apt) -> Result<()> {
+        make_environment(self.folder, apt)?;
+        let mut pip = cmd::command(&format!("{}/bin/pip", self.folder), PIP_FILE);
+        cmd::run(pip.arg(self.file))?;
+        std::fs::copy(cmd::root().join(self.file), self.copy()).context("note what was installed")?;
+        Ok(())
+    }
+}
+
+/// The file names everything, so there is nothing to work out; and compiling can wait until something is used.
+const PIP_FILE: &[&str] =
+    &["install", "--quiet", "--disable-pip-version-check", "--no-deps", "--no-compile", "--requirement"];
+
+fn make_environment(folder: &str, apt: &mut Apt) -> Result<()> {
+    // Debian has this part of Python in a package of its own.
+    if !succeeds(&["python3", "-c", "import ensurepip, venv"]) {
+        apt.install(&["python3-venv"])?;
+    }
+    cmd::run(&mut cmd::command("python3", ["-m", "venv", "--clear", folder]))
 }
 
 pub fn run(args: &Args) -> Result<()> {
@@ -184,9 +243,10 @@ fn install(tool: &Tool, apt: &mut Apt) -> Result<()> {
         }
         Install::Rustup(component) => cmd::run(&mut cmd::command("rustup", ["component", "add", component]))?,
         Install::Pip { package, folder } => {
-            cmd::run(&mut cmd::command("python3", ["-m", "venv", folder]))?;
+            make_environment(folder, apt)?;
             cmd::run(&mut cmd::command(&format!("{folder}/bin/pip"), ["install", "--quiet", package]))?;
         }
+        Install::PipFile(file) => file.install(apt)?,
     }
     if !is_there(tool.found_by) {
         bail!("its installation succeeded, but it is still not found");
@@ -202,6 +262,11 @@ fn remedy(install: &Install) -> String {
         Install::Cargo { package, .. } => format!("cargo install --locked {package}"),
         Install::Rustup(component) => format!("rustup component add {component}"),
         Install::Pip { package, folder } => format!("python3 -m venv {folder} && {folder}/bin/pip install {package}"),
+        Install::PipFile(PipFile { file, folder }) => {
+            format!(
+                "python3 -m venv {folder} && {folder}/bin/pip install -r {file} && cp {file} {folder}/installed.txt"
+            )
+        }
     }
 }
 
@@ -210,6 +275,7 @@ fn is_there(probes: &[Probe]) -> bool {
         Probe::Runs(words) => succeeds(words),
         Probe::InPath(program) => in_path(program),
         Probe::AnyVersion { folder, program } => any_version(Path::new(folder), program),
+        Probe::Installed(file) => file.is_installed(),
     })
 }
 

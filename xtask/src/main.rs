@@ -4,6 +4,7 @@ mod api;
 mod bench;
 mod chaos;
 mod cmd;
+mod deploy;
 mod deps;
 mod junit;
 mod mutants;

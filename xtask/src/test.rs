@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 
 use crate::junit::{self, Counts};
-use crate::{api, cmd, deps, table, tidy};
+use crate::{api, cmd, deploy, deps, table, tidy};
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -21,6 +21,7 @@ pub struct Args {
 const PARTS: &[Part] = &[
     Part { name: "tidy", about: "the repository's rules, formatting, lints", run: tidy_part },
     Part { name: "build", about: "every target of every crate", run: build_part },
+    Part { name: "deploy", about: "the container and Kubernetes files", run: deploy::check },
     Part { name: "unit", about: "unit, conformance and property tests", run: unit_part },
     Part { name: "api", about: "the API against its own document", run: |counts| api::check(10, &[], counts) },
     Part { name: "doc", about: "the documentation: its links and its examples", run: doc_part },
@@ -112,6 +113,9 @@ fn tidy_part(_: &mut Counts) -> Result<()> {
 }
 
 fn build_part(_: &mut Counts) -> Result<()> {
+    // A worker of its own is built with fewer features than anything else here.
+    let worker = ["--package", "punctual", "--no-default-features", "--features", "worker", "--bin", "punctual"];
+    cmd::run(cmd::cargo(["check", "--locked"]).args(worker))?;
     cmd::run(&mut cmd::cargo(["nextest", "run", "--workspace", "--all-targets", "--locked", "--no-run"]))
 }
 

@@ -25,7 +25,8 @@
 //! | `rusqlite`, `tokio-postgres`, `sqlx-postgres` | [`Enqueue::send_in`] a transaction of the program's own |
 //! | `calls` | [`Builder::run_calls`]: a node that runs HTTP and SQL jobs |
 //! | `testing` | the module `testing`: a clock that tests turn by hand |
-//! | `cli` | the binary; a program that embeds Punctual turns the defaults off and does without |
+//! | `worker` | the binary of a service that only works: `punctual worker` |
+//! | `cli` | the whole binary; a program that embeds Punctual turns the defaults off and does without |
 
 #[cfg(not(any(feature = "sqlite", feature = "postgres")))]
 compile_error!("punctual needs a store: turn the feature `sqlite` or `postgres` on");

@@ -1,13 +1,11 @@
--- The roles and the least each needs; applied by an explicit call only, because roles belong to the whole server.
---
--- `punctual_admin` may do everything but change the schema. `punctual_worker` runs work: it adds to the ledgers and
--- cannot change or delete what is in them, other than through retention. `punctual_client` and `punctual_reader` get
--- what the public SQL surface gives them, and nothing of the tables.
+-- The roles; made by an explicit call only, because roles belong to the whole server. What each may do is in the file
+-- of its name in the folder beside this one.
 DO $$
 DECLARE
   wanted text;
 BEGIN
-  FOREACH wanted IN ARRAY ARRAY['punctual_admin', 'punctual_worker', 'punctual_client', 'punctual_reader'] LOOP
+  FOREACH wanted IN ARRAY ARRAY['punctual_admin', 'punctual_worker', 'punctual_execution', 'punctual_client',
+    'punctual_reader'] LOOP
     IF NOT EXISTS (SELECT 1 FROM pg_catalog.pg_roles WHERE rolname = wanted) THEN
       BEGIN
         EXECUTE format('CREATE ROLE %I NOLOGIN', wanted);
@@ -20,36 +18,5 @@ END
 $$;
 
 REVOKE ALL ON SCHEMA punctual_internal FROM PUBLIC;
-GRANT USAGE ON SCHEMA punctual_internal TO punctual_admin, punctual_worker;
-GRANT USAGE ON SCHEMA punctual TO punctual_admin, punctual_worker, punctual_client, punctual_reader;
-GRANT SELECT ON ALL TABLES IN SCHEMA punctual_internal TO punctual_admin, punctual_worker;
-
-GRANT INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA punctual_internal TO punctual_admin;
-
-GRANT INSERT, UPDATE, DELETE ON
-  punctual_internal.queues, punctual_internal.lanes, punctual_internal.templates, punctual_internal.schedules,
-  punctual_internal.schedule_versions, punctual_internal.schedule_state, punctual_internal.schedule_results,
-  punctual_internal.delayed, punctual_internal.queue, punctual_internal.serial_keys, punctual_internal.running,
-  punctual_internal.retries, punctual_internal.schedule_live, punctual_internal.nodes, punctual_internal.leases,
-  punctual_internal.reservations, punctual_internal.limits, punctual_internal.run_progress, punctual_internal.job_keys,
-  punctual_internal.outbox, punctual_internal.backfills, punctual_internal.backfill_slots,
-  punctual_internal.bulk_operations, punctual_internal.unique_keys, punctual_internal.serial_holds,
-  punctual_internal.cron_presets, punctual_internal.calendars, punctual_internal.fire_cap TO punctual_worker;
--- Retention deletes by row what is old enough; the triggers refuse everything else.
-GRANT INSERT, DELETE ON
-  punctual_internal.jobs, punctual_internal.runs, punctual_internal.slots, punctual_internal.artifacts,
-  punctual_internal.artifact_contents, punctual_internal.run_logs, punctual_internal.step_memos
-  TO punctual_worker;
-GRANT UPDATE ON punctual_internal.retention TO punctual_worker;
-
-GRANT USAGE ON SEQUENCE punctual_internal.positions TO punctual_admin, punctual_worker;
-GRANT USAGE, SELECT, UPDATE ON SEQUENCE punctual_internal.waits, punctual_internal.told
-  TO punctual_admin, punctual_worker;
-GRANT EXECUTE ON FUNCTION
-  punctual_internal.make_partitions(timestamptz, interval),
-  punctual_internal.drop_old_jobs(timestamptz, timestamptz, bigint, bigint),
-  punctual_internal.drop_old_slots(timestamptz, bigint),
-  punctual_internal.forget_graph_runs(timestamptz, bigint) TO punctual_admin, punctual_worker;
--- Who may do what through the API is nothing that a worker needs to see.
-REVOKE ALL ON punctual_internal.api_tokens, punctual_internal.sessions, punctual_internal.idempotency_keys,
-  punctual_internal.audit_log FROM punctual_worker;
+-- They get what the public SQL surface gives them, and nothing of the tables.
+GRANT USAGE ON SCHEMA punctual TO punctual_client, punctual_reader;

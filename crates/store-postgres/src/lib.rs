@@ -51,6 +51,8 @@ mod tx;
 mod upkeep;
 mod wake;
 
+pub use migrate::roles_sql;
+
 use crate::address::Address;
 use crate::error::store_error;
 use crate::gather::Gathering;
@@ -204,8 +206,8 @@ impl PostgresStore {
         Ok(Self { shared: Handle { shared, change: None } })
     }
 
-    /// Makes the roles `punctual_admin`, `punctual_worker`, `punctual_client` and `punctual_reader`, and gives each the
-    /// least it needs. Never done unasked, because roles belong to the whole server.
+    /// Makes the roles `punctual_admin`, `punctual_worker`, `punctual_execution`, `punctual_client` and
+    /// `punctual_reader`, and gives each the least it needs. Never done unasked, because roles belong to the whole server.
     pub async fn apply_roles(&self) -> StoreResult<()> {
         let session = self.shared.session().await?;
         Ok(migrate::apply_roles(&session).await?)

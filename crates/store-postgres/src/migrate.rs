@@ -39,8 +39,15 @@ const MIGRATIONS: &[Migration] = &[
 /// The oldest server this store works on, as it numbers itself.
 const OLDEST_SERVER: i32 = 130_000;
 
-/// The roles and their grants.
+/// The roles themselves.
 const ROLES: &str = include_str!("../sql/roles.sql");
+
+/// What the roles that see tables may do with them.
+const GRANTS: [(&str, &str); 3] = [
+    ("punctual_admin", include_str!("../sql/roles/admin.sql")),
+    ("punctual_worker", include_str!("../sql/roles/worker.sql")),
+    ("punctual_execution", include_str!("../sql/roles/execution.sql")),
+];
 
 /// Brings the database to the newest schema, or refuses one that is too new; says whether there was anything to do.
 pub(crate) async fn migrate(session: &Session) -> Work<bool> {
@@ -60,7 +67,32 @@ pub(crate) async fn migrate(session: &Session) -> Work<bool> {
 
 /// Makes the roles and gives each what it needs.
 pub(crate) async fn apply_roles(session: &Session) -> Work<()> {
-    Ok(session.word(ROLES).await?)
+    // Sent as one, it is one transaction.
+    Ok(session.word(&all_grants()).await?)
+}
+
+/// The SQL that makes the roles and gives each the least it needs, for whoever may make roles.
+pub fn roles_sql() -> String {
+    format!("BEGIN;\n\n{}\nCOMMIT;\n", all_grants())
+}
+
+fn all_grants() -> String {
+    let grants = GRANTS.iter().map(|(_, grants)| *grants);
+    std::iter::once(ROLES).chain(grants).collect::<Vec<_>>().join("\n")
+}
+
+/// Roles that were let in once may use what is new as well. Others are left alone: those of another database of this
+/// server have no business here.
+async fn keep_roles_up(session: &Session) -> Work<()> {
+    for (role, grants) in GRANTS {
+        let find = "SELECT EXISTS (SELECT 1 FROM pg_catalog.pg_roles
+                    WHERE rolname = $1 AND has_schema_privilege(oid, 'punctual_internal', 'USAGE'))";
+        let rows = session.rows(find, &params![role]).await?;
+        if crate::rows::collect(&rows, crate::rows::value)?.pop().unwrap_or(false) {
+            session.word(grants).await?;
+        }
+    }
+    Ok(())
 }
 
 async fn apply_missing(session: &Session) -> Work<()> {
@@ -83,7 +115,7 @@ async fn apply_missing(session: &Session) -> Work<()> {
         let record = "INSERT INTO punctual_internal.migrations (number, name, breaking) VALUES ($1, $2, $3)";
         session.count(record, &params![migration.number, migration.name, migration.breaking]).await?;
     }
-    Ok(())
+    keep_roles_up(session).await
 }
 
 /// Older ones cannot guard the rows of partitions.

@@ -15,6 +15,7 @@ pub mod conformance;
 pub mod faults;
 pub mod graphs;
 pub mod harness;
+pub mod langgraph;
 pub mod model;
 pub mod postgres;
 pub mod property;

@@ -3,8 +3,19 @@
 use super::{File, Tree, place};
 
 /// Text in backticks that begins so is taken for a path of this repository.
-const OURS: &[&str] =
-    &["crates/", "bench/", "xtask/", "docs/", "mutants/", "dashboard/", "fuzz/", ".ci/", ".cargo/", ".config/"];
+const OURS: &[&str] = &[
+    "crates/",
+    "bench/",
+    "xtask/",
+    "deploy/",
+    "docs/",
+    "mutants/",
+    "dashboard/",
+    "fuzz/",
+    ".ci/",
+    ".cargo/",
+    ".config/",
+];
 
 pub fn check(tree: &Tree) -> Vec<String> {
     let mut findings = Vec::new();

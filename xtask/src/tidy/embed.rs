@@ -1,4 +1,5 @@
-//! What a program that embeds Punctual is built with: its store and nothing of the command line or of other stores.
+//! What a program that embeds Punctual is built with: its store and nothing of the command line or of other stores; and
+//! a worker of its own: nothing of the server.
 
 use anyhow::Result;
 
@@ -8,29 +9,42 @@ use crate::cmd;
 /// A way to build the crate, and what must not come with it.
 struct Build {
     features: &'static str,
+    /// Whether it makes the binary, which has a command line.
+    is_binary: bool,
     /// Names, or beginnings of names when they end with `*`.
     never: &'static [&'static str],
 }
 
-/// What only the command line, the server and tests need.
-const NOT_FOR_PROGRAMS: &[&str] = &[
-    "clap",
-    "clap_*",
-    "anyhow",
-    "tracing-subscriber",
-    "axum",
-    "axum-*",
-    "punctual-server",
-    "punctual-testkit",
-    "proptest",
-];
+/// What only the server, with its graphs, and tests need.
+const NOT_FOR_WORKERS: &[&str] = &["axum", "axum-*", "utoipa*", "punctual-server", "punctual-testkit", "proptest"];
+
+/// And what only the command line needs.
+const NOT_FOR_PROGRAMS: &[&str] = &["clap", "clap_*", "anyhow", "tracing-subscriber", "toml"];
 
 const BUILDS: &[Build] = &[
-    Build { features: "sqlite", never: &["tokio-postgres", "deadpool*", "rustls", "ring", "sqlx*", "tempfile"] },
-    Build { features: "postgres", never: &["rusqlite", "libsqlite3-sys", "sqlx*", "tempfile"] },
-    Build { features: "rusqlite,testing", never: &["tokio-postgres", "deadpool*", "rustls", "sqlx*"] },
-    Build { features: "tokio-postgres", never: &["rusqlite", "libsqlite3-sys", "sqlx*"] },
-    Build { features: "sqlx-postgres", never: &["rusqlite", "libsqlite3-sys", "sqlx-sqlite", "sqlx-mysql"] },
+    Build {
+        features: "sqlite",
+        is_binary: false,
+        never: &["tokio-postgres", "deadpool*", "rustls", "ring", "sqlx*", "tempfile"],
+    },
+    Build { features: "postgres", is_binary: false, never: &["rusqlite", "libsqlite3-sys", "sqlx*", "tempfile"] },
+    Build {
+        features: "rusqlite,testing",
+        is_binary: false,
+        never: &["tokio-postgres", "deadpool*", "rustls", "sqlx*"],
+    },
+    Build { features: "tokio-postgres", is_binary: false, never: &["rusqlite", "libsqlite3-sys", "sqlx*"] },
+    Build {
+        features: "sqlx-postgres",
+        is_binary: false,
+        never: &["rusqlite", "libsqlite3-sys", "sqlx-sqlite", "sqlx-mysql"],
+    },
+    // A11: who starts graphs by HTTP cannot even link what runs them.
+    Build {
+        features: "worker",
+        is_binary: true,
+        never: &["clap_complete", "clap_mangen", "comfy-table", "sqlx*", "tempfile"],
+    },
 ];
 
 pub fn check(_: &Tree) -> Result<Vec<String>> {
@@ -48,7 +62,8 @@ fn unwanted(build: &Build, tree: &str) -> Vec<String> {
     let mut names: Vec<&str> = tree.lines().filter_map(|line| line.split_whitespace().next()).collect();
     names.sort_unstable();
     names.dedup();
-    let never = || build.never.iter().chain(NOT_FOR_PROGRAMS);
+    let more = if build.is_binary { &[][..] } else { NOT_FOR_PROGRAMS };
+    let never = || build.never.iter().chain(NOT_FOR_WORKERS).chain(more);
     let is_never = |name: &str| never().any(|never| super::seams::is_named(name, never));
     let found = names.into_iter().filter(|name| is_never(name));
     found.map(|name| format!("punctual with the features `{}` is built with {name}", build.features)).collect()
@@ -61,6 +76,13 @@ mod tests {
     #[test]
     fn a24_a_program_that_embeds_punctual_gets_nothing_of_the_command_line() {
         assert_eq!(check(&Tree::of(&[])).unwrap(), [""; 0]);
+    }
+
+    #[test]
+    fn a11_a_worker_that_links_the_graph_code_is_found() {
+        let worker = BUILDS.iter().find(|build| build.features == "worker").unwrap();
+        assert_eq!(unwanted(worker, "punctual v0.1.0\nclap v4.6.7\ntokio v1.54.1\n"), [""; 0]);
+        assert_eq!(unwanted(worker, "punctual-server v0.1.0\naxum v0.8.9\naxum-core v0.5.0\n").len(), 3);
     }
 
     #[test]

@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use jiff::SignedDuration;
 use punctual_core::duration::parse_duration;
-use punctual_core::store::{Store, StoreError};
+use punctual_core::store::Store;
 use punctual_store_sqlite::{SqliteOptions, SqliteStore};
 use tokio::sync::watch as flag;
 
@@ -169,11 +169,5 @@ async fn elapsed(time: Option<SignedDuration>) {
     match time {
         Some(time) => tokio::time::sleep(Duration::try_from(time).unwrap_or(Duration::MAX)).await,
         None => std::future::pending().await,
-    }
-}
-
-impl From<StoreError> for Stop {
-    fn from(error: StoreError) -> Stop {
-        Stop::failure(error.to_string())
     }
 }

@@ -4,11 +4,19 @@ mod calls;
 #[cfg(feature = "server")]
 mod client;
 mod config;
+#[cfg(feature = "cli")]
 mod cron;
 mod data;
+#[cfg(feature = "cli")]
 mod demo;
 mod graphs;
+mod health;
+#[cfg(feature = "server")]
+mod langgraph;
+#[cfg(feature = "cli")]
 mod pages;
+#[cfg(feature = "cli")]
+mod roles;
 #[cfg(feature = "server")]
 mod serve;
 mod signals;
@@ -18,6 +26,7 @@ use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use punctual_core::store::StoreError;
 
 use self::config::FromFiles;
 
@@ -32,17 +41,26 @@ struct Cli {
 // One variant per command, each with its own file and a `run` of its own.
 #[derive(Subcommand)]
 enum Command {
+    #[cfg(feature = "cli")]
     #[command(subcommand)]
     Cron(cron::CronCommand),
+    #[cfg(feature = "cli")]
     Demo(demo::DemoArgs),
     #[cfg(feature = "server")]
     Serve(Box<serve::ServeArgs>),
     Worker(worker::WorkerArgs),
+    Health(health::HealthArgs),
     #[cfg(feature = "server")]
     #[command(flatten)]
     Client(client::ClientCommand),
+    /// Make the roles of a PostgreSQL database, which keep workers and the execution service apart
+    #[cfg(feature = "cli")]
+    #[command(subcommand)]
+    Roles(roles::RolesCommand),
     Config(config::ConfigArgs),
+    #[cfg(feature = "cli")]
     Completions(pages::CompletionsArgs),
+    #[cfg(feature = "cli")]
     Man(pages::ManArgs),
 }
 
@@ -89,6 +107,12 @@ impl From<io::Error> for Stop {
             io::ErrorKind::BrokenPipe => Stop::Quiet,
             _ => Stop::failure(error.to_string()),
         }
+    }
+}
+
+impl From<StoreError> for Stop {
+    fn from(error: StoreError) -> Stop {
+        Stop::failure(error.to_string())
     }
 }
 
@@ -146,15 +170,22 @@ fn carry_out(out: &mut Output) -> Result<(), Stop> {
     let matches = files.put_under(line.clone()).get_matches();
     let Cli { command } = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     match command {
+        #[cfg(feature = "cli")]
         Command::Cron(command) => command.run(out),
+        #[cfg(feature = "cli")]
         Command::Demo(args) => args.run(out),
         #[cfg(feature = "server")]
         Command::Serve(args) => args.run(out),
         Command::Worker(args) => args.run(out),
+        Command::Health(args) => args.run(out),
         #[cfg(feature = "server")]
         Command::Client(command) => command.run(out),
+        #[cfg(feature = "cli")]
+        Command::Roles(command) => command.run(out),
         Command::Config(args) => args.run(&line, &files, out),
+        #[cfg(feature = "cli")]
         Command::Completions(args) => args.run(line, out),
+        #[cfg(feature = "cli")]
         Command::Man(args) => args.run(line, out),
     }
 }

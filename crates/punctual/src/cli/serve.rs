@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
+use punctual_core::graph::GraphExecutor;
 use punctual_core::invalid::Invalid;
 use punctual_core::store::Store;
 use punctual_server::{
@@ -15,6 +16,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::data::DataFolder;
+use super::langgraph::LangGraphArgs;
 use super::worker::{WorkerArgs, runtime, without_password};
 use super::{Output, Stop};
 
@@ -50,11 +52,14 @@ pub(crate) struct ServeArgs {
     /// Whom they must be meant for: `aud`
     #[arg(long, value_name = "AUDIENCE", env = "PUNCTUAL_SERVICE_AUDIENCE")]
     service_audience: Option<String>,
+    #[command(flatten)]
+    langgraph: LangGraphArgs,
 }
 
 impl ServeArgs {
     pub(crate) fn run(self, out: &mut Output) -> Result<(), Stop> {
         self.node.check()?;
+        let providers: Vec<_> = self.langgraph.provider()?.into_iter().collect();
         let refused = |refused: Invalid| Stop::usage(refused.to_string());
         let tls = match (&self.tls_cert, &self.tls_key) {
             (Some(certificate), Some(key)) => Some(load_tls(certificate, key).map_err(refused)?),
@@ -72,12 +77,15 @@ impl ServeArgs {
         let listener = TcpListener::bind(self.listen).map_err(|error| {
             Stop::failure(format!("cannot listen on {}: {error}; choose another address with --listen", self.listen))
         })?;
-        let done = runtime()?.block_on(self.serve(&database, &folder, Socket { listener, tls }, out));
+        let done = runtime()?.block_on(self.serve(&database, &folder, Socket { listener, tls }, providers, out));
         drop(serving);
         done
     }
 
-    async fn serve(self, database: &str, folder: &DataFolder, socket: Socket, out: &mut Output) -> Result<(), Stop> {
+    async fn serve(
+        self, database: &str, folder: &DataFolder, socket: Socket, providers: Vec<Arc<dyn GraphExecutor>>,
+        out: &mut Output,
+    ) -> Result<(), Stop> {
         let address = socket.listener.local_addr()?;
         let service_access = self.service_access(folder)?;
         // What is called by a public name comes through a proxy, which speaks https.
@@ -90,7 +98,7 @@ impl ServeArgs {
             ..Settings::default()
         };
         let store = punctual::open(database).await?;
-        let api = Api::start(Arc::clone(&store), socket, settings, folder).await?;
+        let api = Api::start(Arc::clone(&store), socket, settings, providers, folder).await?;
         let database = without_password(database);
         folder.tell(&database, api.url())?;
         let shown = format!("{database}, API at {}", api.url());
@@ -139,10 +147,11 @@ impl Api {
     /// Begins to serve. At the first start of a store it makes an admin's token: the link that logs in with it is told
     /// once, and the token is kept in the folder for the local command line.
     pub(crate) async fn start(
-        store: Arc<dyn Store>, Socket { listener, tls }: Socket, settings: Settings, folder: &DataFolder,
+        store: Arc<dyn Store>, Socket { listener, tls }: Socket, settings: Settings,
+        providers: Vec<Arc<dyn GraphExecutor>>, folder: &DataFolder,
     ) -> Result<Self, Stop> {
         let scheme = if tls.is_some() { "https" } else { "http" };
-        let url = format!("{scheme}://{}", listener.local_addr()?);
+        let url = format!("{scheme}://{}", within(listener.local_addr()?));
         if let Some(secret) = first_admin_token(store.as_ref()).await? {
             folder.keep_admin_token(secret.reveal())?;
             eprintln!("first start: log in at {}", login_link(&url, &secret));
@@ -153,6 +162,9 @@ impl Api {
             drop(told.wait_for(|told| *told).await);
         };
         let state = AppState::new(store, settings);
+        for provider in providers {
+            state.add_provider(provider);
+        }
         let mut internal = within(listener.local_addr()?);
         let listener = served(listener)?;
         let mut tasks = Vec::new();

@@ -24,6 +24,7 @@ use tokio::runtime::Runtime;
 use super::calls::CallArgs;
 use super::data::DataFolder;
 use super::graphs::GraphArgs;
+use super::health::Pulse;
 use super::signals::Signals;
 use super::{Output, Stop};
 
@@ -66,6 +67,9 @@ pub(crate) struct WorkerArgs {
     /// How many of the latest jobs of each schedule are kept, however old they are
     #[arg(long, value_name = "N", default_value_t = 20, env = "PUNCTUAL_KEEP_LAST")]
     keep_last: u32,
+    /// Say in this file that the node is well, for `punctual health`
+    #[arg(long, value_name = "FILE", env = "PUNCTUAL_HEALTH_FILE")]
+    health_file: Option<PathBuf>,
     #[command(flatten)]
     calls: CallArgs,
     #[command(flatten)]
@@ -160,7 +164,11 @@ impl WorkerArgs {
         };
         let name = options.name.clone();
         // Lines are said from inside the node's loop; what cannot be said does not stop the work.
+        let pulse = self.health_file.as_deref().map(Pulse::start).transpose()?;
         let say = |event: NodeEvent| {
+            if let Some(pulse) = &pulse {
+                pulse.hear(&event);
+            }
             let _closed = tell(out, &event, &name, shown);
         };
         Ok(node::run_until(store, executors, options, signals, say).await?)

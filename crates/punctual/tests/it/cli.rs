@@ -163,7 +163,7 @@ const STORY: &[(&str, Prints)] = &[
 ];
 
 /// Commands that ask no API, or need more than a store, and are tried elsewhere.
-const WITHOUT_API: [&str; 11] = [
+const WITHOUT_API: [&str; 14] = [
     "completions",
     "config",
     "cron explain",
@@ -172,7 +172,10 @@ const WITHOUT_API: [&str; 11] = [
     "flow items",
     "flow steps",
     "graph run",
+    "health",
     "man",
+    "roles apply",
+    "roles print",
     "serve",
     "worker",
 ];

@@ -40,7 +40,7 @@ impl Server {
         Self::start(&mut serve(args))
     }
 
-    fn start(command: &mut Command) -> Self {
+    pub(crate) fn start(command: &mut Command) -> Self {
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let said = BufReader::new(child.stdout.take().unwrap());
         let mut server = Self { child, said, ready: String::new() };

@@ -1,6 +1,8 @@
 //! Graph providers, found by the prefix of a graph's id (A01).
 
 mod flow;
+#[cfg(feature = "langgraph")]
+pub mod langgraph;
 
 pub(crate) use flow::FlowGraphs;
 

@@ -6,6 +6,7 @@ mod client;
 mod doctor;
 mod events;
 mod graphs;
+mod langgraph;
 mod policies;
 mod resources;
 mod tls;

@@ -12,6 +12,7 @@ mod lists;
 mod partitions;
 mod plans;
 mod pooler;
+mod roles;
 mod schema;
 mod sql_target;
 mod tls;

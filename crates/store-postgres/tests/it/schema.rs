@@ -96,6 +96,8 @@ fn a25_a_worker_can_do_its_work_and_change_no_ledger() {
             ("punctual_worker", "TRUNCATE punctual_internal.slots"),
             ("punctual_worker", "DROP TABLE punctual_internal.jobs"),
             ("punctual_worker", "CREATE TABLE punctual_internal.mine ()"),
+            ("punctual_worker", "SELECT virtual_key FROM punctual_internal.billing_accounts"),
+            ("punctual_worker", "DELETE FROM punctual_internal.grants"),
             ("punctual_admin", "TRUNCATE punctual_internal.jobs"),
             ("punctual_client", "SELECT * FROM punctual_internal.jobs"),
             ("punctual_client", "SELECT punctual_internal.drop_old_jobs(now(), now(), 0, 0)"),

@@ -52,8 +52,8 @@ impl Door {
         let secret = first_admin_token(store.as_ref()).await?;
         let secret = secret.ok_or_else(|| Stop::failure("the demo's store has a token already"))?;
         folder.keep_admin_token(secret.reveal())?;
-        let api =
-            Api::start(Arc::clone(store), Socket { listener: self.0, tls: None }, Settings::default(), &folder).await?;
+        let socket = Socket { listener: self.0, tls: None };
+        let api = Api::start(Arc::clone(store), socket, Settings::default(), Vec::new(), &folder).await?;
         folder.tell(&folder.database_url(), api.url())?;
         let links = Links {
             url: api.url().to_owned(),
