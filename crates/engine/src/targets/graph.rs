@@ -5,6 +5,7 @@
 //! attempt adds their number to the key: a retry of a failed run is a new run.
 
 use super::http::{traceparent, trusted_tls};
+use crate::clock::Uptime;
 use async_trait::async_trait;
 use jiff::SignedDuration;
 use punctual_core::execute::{Executor, RunContext, stopped};
@@ -26,7 +27,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::time::sleep;
 
 /// How long making a connection may take.
@@ -129,6 +130,7 @@ impl GraphCaller {
 
     async fn run_graph(&self, run: &RunContext, graph: &str, grant: GrantId) -> StoreResult<FinishedRun> {
         let mut failures = received_failures(run).await?;
+        let uptime = Uptime::start();
         let mut unreachable_since = None;
         loop {
             match self.call(run, graph, grant, &key(&run.job, failures)).await {
@@ -150,8 +152,8 @@ impl GraphCaller {
                 // The place is given up: the graph may itself wait for one.
                 Heard::Waiting => return Ok(run.snoozed(look_again(run), "the graph is still under way")),
                 Heard::Unknown(words, wait) => {
-                    let since = *unreachable_since.get_or_insert_with(Instant::now);
-                    if since.elapsed() >= PATIENCE {
+                    let since = *unreachable_since.get_or_insert_with(|| uptime.now());
+                    if uptime.now().saturating_sub(since) >= PATIENCE {
                         let words = format!("{words}; what became of the run is not known, and the next attempt asks");
                         return Ok(run.failed(ErrorCode::TargetError, words));
                     }
