@@ -130,6 +130,7 @@ impl GraphCaller {
 
     async fn run_graph(&self, run: &RunContext, graph: &str, grant: GrantId) -> StoreResult<FinishedRun> {
         let mut failures = received_failures(run).await?;
+        let uptime = Uptime::start();
         let mut unreachable_since = None;
         loop {
             match self.call(run, graph, grant, &key(&run.job, failures)).await {
@@ -151,8 +152,8 @@ impl GraphCaller {
                 // The place is given up: the graph may itself wait for one.
                 Heard::Waiting => return Ok(run.snoozed(look_again(run), "the graph is still under way")),
                 Heard::Unknown(words, wait) => {
-                    let since = *unreachable_since.get_or_insert_with(Uptime::start);
-                    if since.now() >= PATIENCE {
+                    let since = *unreachable_since.get_or_insert_with(|| uptime.now());
+                    if uptime.now().saturating_sub(since) >= PATIENCE {
                         let words = format!("{words}; what became of the run is not known, and the next attempt asks");
                         return Ok(run.failed(ErrorCode::TargetError, words));
                     }
