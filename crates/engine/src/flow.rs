@@ -14,9 +14,6 @@ pub const FLOW: &str = "flow";
 /// How many flows one pass stops.
 const STOPS_MAX: usize = 100;
 
-/// How often flows are looked after.
-const EVERY: Duration = Duration::from_secs(1);
-
 /// Hands flows over to their steps. It needs nothing that a node could lack, so every node has it; and it takes no time,
 /// because the steps are jobs of their own.
 #[derive(Debug, Clone, Copy, Default)]
@@ -35,13 +32,14 @@ pub async fn stop_flows_once(store: &dyn Store) -> StoreResult<FlowsAdvanced> {
     store.advance_flows(STOPS_MAX).await
 }
 
-/// Goes on for ever.
-pub async fn run(store: &dyn Store) {
-    again_and_again(store, EVERY, "stopping flows", |store| {
+/// Goes on for ever: at once while there is something to stop, and when the time of the next flow is over.
+pub async fn run(store: &dyn Store, every: Duration) {
+    again_and_again(store, every, "stopping flows", |store| {
         Box::pin(async move {
-            let done = stop_flows_once(store).await?;
+            let FlowsAdvanced { stopped, expired, next_in } = stop_flows_once(store).await?;
             // What was stopped may have steps that are flows themselves.
-            Ok((done != FlowsAdvanced::default()).then_some(Duration::ZERO))
+            let more = (stopped + expired > 0).then_some(Duration::ZERO);
+            Ok(more.or_else(|| next_in.map(|wait| Duration::try_from(wait).unwrap_or_default())))
         })
     })
     .await;

@@ -225,8 +225,8 @@ impl Life {
         loops.spawn(async move { backfill::run(&*past, every).await });
         let (many, every) = (Arc::clone(&store), options.sweep);
         loops.spawn(async move { bulk::run(&*many, every).await });
-        let flows = Arc::clone(&store);
-        loops.spawn(async move { flow::run(&*flows).await });
+        let (flows, every) = (Arc::clone(&store), options.sweep);
+        loops.spawn(async move { flow::run(&*flows, every).await });
         let (plans, every) = (Arc::clone(&store), options.reconcile);
         loops.spawn(async move { reconcile::run(&*plans, every).await });
         let (needs, every) = (Arc::clone(&store), options.sweep);

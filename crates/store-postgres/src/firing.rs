@@ -237,6 +237,7 @@ impl Tx<'_> {
                 self.close(&[Closing::unstarted(job_id, Some(id), ErrorCode::Replaced)]).await?;
             } else {
                 self.request_cancel(&[job_id], ErrorCode::Replaced).await?;
+                self.stop_flow(job_id, ErrorCode::Replaced).await?;
             }
         }
         Ok(())

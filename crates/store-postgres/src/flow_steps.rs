@@ -293,7 +293,7 @@ impl Tx<'_> {
     }
 
     /// Stops a flow; false when it has ended or stops already.
-    pub(crate) async fn stop_flow(&mut self, id: JobId, code: ErrorCode) -> Work<bool> {
+    pub(crate) async fn stop_flow(&self, id: JobId, code: ErrorCode) -> Work<bool> {
         let lock = "SELECT 1 FROM punctual_internal.flow_runs WHERE job_id = $1 FOR UPDATE";
         self.rows(lock, params![id.0]).await?;
         let Some(loaded) = self.load_flow(id).await? else { return Ok(false) };

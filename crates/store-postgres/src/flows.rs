@@ -7,6 +7,7 @@ use crate::rows::{Columns, Unreadable, document, value};
 use crate::sql;
 use crate::tx::{Tx, in_transaction};
 use async_trait::async_trait;
+use jiff::SignedDuration;
 use punctual_core::flow::progress::{Items, StepState};
 use punctual_core::flow::{Flow, FlowDefinition, FlowItem, FlowLink, FlowRun, FlowStep, Flows, FlowsAdvanced};
 use punctual_core::id::JobId;
@@ -101,7 +102,8 @@ impl Flows for PostgresStore {
                 _ => advanced.stopped += usize::from(stopped),
             }
         }
-        Ok(advanced)
+        let next = self.shared.read(sql::next_flow_deadline, params![self.shared.turned()], value::<i64>).await?.pop();
+        Ok(FlowsAdvanced { next_in: next.map(SignedDuration::from_micros), ..advanced })
     }
 }
 

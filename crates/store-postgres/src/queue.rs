@@ -181,7 +181,7 @@ impl Tx<'_> {
         self.hand_key_on(old, new).await
     }
 
-    pub(crate) async fn cancel_job(&mut self, id: JobId) -> Work<Cancelled> {
+    pub(crate) async fn cancel_job(&self, id: JobId) -> Work<Cancelled> {
         let not_found = || StoreError::NotFound { what: "job", key: id.to_string() };
         let job = self.job(id).await?.ok_or_else(not_found)?;
         let keys = serial_keys([&job.spec]);

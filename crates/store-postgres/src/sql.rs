@@ -83,6 +83,7 @@ statements! {
     neighbours_behind,
     next_due,
     next_due_capped,
+    next_flow_deadline,
     next_schedules = "schedule_columns" "next_schedules",
     nodes_page,
     nodes_page_alive,

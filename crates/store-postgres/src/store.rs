@@ -126,7 +126,7 @@ impl Store for PostgresStore {
     }
 
     async fn cancel_job(&self, id: JobId) -> StoreResult<Cancelled> {
-        in_transaction!(&self.shared, Work | tx | tx.cancel_job(id))
+        in_transaction!(&self.shared, Plans | tx | tx.cancel_job(id))
     }
 
     async fn job(&self, id: JobId) -> StoreResult<Option<JobView>> {

@@ -45,6 +45,8 @@ impl Control for SqliteStore {
         let done = self.write(move |tx| tx.advance_bulks(STEP_MAX)).await?;
         if done.done > 0 {
             self.ring();
+            // A flow may be among what was cancelled.
+            self.ring_plans();
         }
         Ok(done)
     }

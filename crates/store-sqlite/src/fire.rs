@@ -277,6 +277,7 @@ impl Tx<'_> {
         for (job_id, runs) in self.live_jobs(id)? {
             if runs {
                 self.request_cancel(job_id, ErrorCode::Replaced)?;
+                self.stop_flow(job_id, ErrorCode::Replaced)?;
             } else if self.take_waiting(job_id)? {
                 self.close_unstarted(job_id, Some(id), ErrorCode::Replaced)?;
             }

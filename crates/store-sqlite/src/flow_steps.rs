@@ -222,16 +222,24 @@ impl Tx<'_> {
     pub(crate) fn advance_flows(&mut self, limit: usize) -> StoreResult<FlowsAdvanced> {
         let mut advanced = FlowsAdvanced::default();
         for (id, code) in read_stops(self.connection(), self.now, limit)? {
-            let Some(loaded) = self.load_flow(id)? else { continue };
-            self.walk(loaded, &[Event::Stop(code)])?;
-            self.tell_flows()?;
-            if code == ErrorCode::Timeout {
-                advanced.expired += 1;
-            } else {
-                advanced.stopped += 1;
+            let stopped = usize::from(self.stop_flow(id, code)?);
+            match code {
+                ErrorCode::Timeout => advanced.expired += stopped,
+                _ => advanced.stopped += stopped,
             }
         }
         Ok(advanced)
+    }
+
+    /// Stops a flow; false when there is none, or it has ended or stops already.
+    pub(crate) fn stop_flow(&mut self, id: JobId, code: ErrorCode) -> StoreResult<bool> {
+        let Some(loaded) = self.load_flow(id)? else { return Ok(false) };
+        if loaded.progress.stopping.is_some_and(|before| before != ErrorCode::DependencyFailed) {
+            return Ok(false);
+        }
+        self.walk(loaded, &[Event::Stop(code)])?;
+        self.tell_flows()?;
+        Ok(true)
     }
 
     /// A flow that has begun and not ended.

@@ -87,10 +87,12 @@ impl Flows for SqliteStore {
         // Most of the time there is nothing to do, and whoever looks need not wait for the writer.
         let now = self.clock.now();
         let due = self.read(move |connection| Ok(!read_stops(connection, now, 1)?.is_empty())).await?;
-        if !due {
-            return Ok(FlowsAdvanced::default());
-        }
-        self.write_plans(move |tx| tx.advance_flows(limit)).await
+        let advanced =
+            if due { self.write_and_wake(move |tx| tx.advance_flows(limit)).await? } else { FlowsAdvanced::default() };
+        let next: Option<i64> =
+            self.read(|connection| Ok(rows::collect(connection, sql::next_flow_deadline, [], value)?.pop())).await?;
+        let next = next.and_then(|at| Timestamp::from_microsecond(at).ok());
+        Ok(FlowsAdvanced { next_in: next.map(|at| at.duration_since(now)), ..advanced })
     }
 }
 

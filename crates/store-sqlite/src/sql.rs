@@ -67,6 +67,7 @@ statements! {
     live_of_schedule,
     move_plan,
     log_page,
+    next_flow_deadline,
     open_flow_items,
     pass_flow_item,
     pass_flow_step,

@@ -133,7 +133,7 @@ impl Store for SqliteStore {
     }
 
     async fn cancel_job(&self, id: JobId) -> StoreResult<Cancelled> {
-        self.write_and_wake(move |tx| tx.cancel_job(id)).await
+        self.write_plans(move |tx| tx.cancel_job(id)).await
     }
 
     async fn job(&self, id: JobId) -> StoreResult<Option<JobView>> {
@@ -172,7 +172,7 @@ impl Store for SqliteStore {
 
     async fn finish_runs_if_leased(&self, lease: Lease, runs: Vec<FinishedRun>) -> StoreResult<Vec<FinishResult>> {
         let ends = self.write_and_wake(move |tx| tx.finish_runs(lease, &runs)).await?;
-        if ends.iter().any(|end| matches!(end, FinishResult::Closed { retry: Some(_) })) {
+        if ends.iter().any(|end| matches!(end, FinishResult::Closed { retry: Some(_) } | FinishResult::GoesOn)) {
             self.ring_plans();
         }
         Ok(ends)

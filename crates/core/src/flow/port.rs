@@ -8,7 +8,7 @@ use crate::name::Name;
 use crate::run::{ErrorCode, Outcome};
 use crate::store::StoreResult;
 use async_trait::async_trait;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 /// A flow as it stands in the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -90,6 +90,8 @@ pub struct FlowsAdvanced {
     pub stopped: usize,
     /// Flows whose time was over.
     pub expired: usize,
+    /// When the time of the next one is over.
+    pub next_in: Option<SignedDuration>,
 }
 
 /// Flows: their definitions, and how far their runs are.

@@ -151,7 +151,8 @@ pub async fn d06_a_flow_whose_time_is_over_is_stopped(world: &mut World) {
     let flow = world.enqueue(job).await;
     let a = take(world, lease).await;
     world.pass(mins(5) - secs(1));
-    assert_eq!(world.store().advance_flows(10).await.expect("nothing yet"), FlowsAdvanced::default());
+    let advanced = world.store().advance_flows(10).await.expect("nothing yet");
+    assert_eq!(advanced, FlowsAdvanced { next_in: Some(secs(1)), ..FlowsAdvanced::default() });
     world.pass(secs(1));
     assert_eq!(world.store().advance_flows(10).await.expect("it is stopped").expired, 1);
     let stopped = FinishedRun { outcome: Outcome::Cancelled, ..FinishedRun::completed(a[0].id) };
@@ -346,4 +347,27 @@ pub async fn d06_what_nobody_asks_for_is_not_kept_twice(world: &mut World) {
     complete_with(world, lease, a[0].id, &format!("\"{}\"", "x".repeat(1000))).await;
     let kept: Vec<Option<Json>> = flow_run(world, flow).await.steps.into_iter().map(|step| step.output).collect();
     assert_eq!(kept, [None, None]);
+}
+
+pub async fn a21_a_flow_that_is_replaced_stops_at_once(world: &mut World) {
+    let lease = world.node("a").await;
+    let definition = FlowDefinition::parallel(vec![step("a", &[]), step("b", &["a"])]);
+    world.store().save_flow(named("etl"), definition, None, None).await.expect("it is stored");
+    let replacing = punctual_core::schedule::ScheduleDefinition {
+        target: Target::flow("etl"),
+        overlap: punctual_core::schedule::Overlap::Replace,
+        ..minutely("nightly")
+    };
+    world.create(replacing).await;
+    world.pass(mins(1));
+    let old = world.fire_one().await;
+    let a = take(world, lease).await;
+    world.pass(mins(1));
+    world.fire_one().await;
+    assert_eq!(world.store().heartbeat_if_leased(lease).await.expect("a beat").cancel_requested, [a[0].id]);
+    let stopped = FinishedRun { outcome: Outcome::Cancelled, ..FinishedRun::completed(a[0].id) };
+    world.finish(lease, stopped).await;
+    let run = world.closed_run(old).await;
+    assert_eq!((run.outcome, run.error_code), (Outcome::Cancelled, Some(ErrorCode::Replaced)));
+    assert_eq!(names(&take(world, lease).await), ["a"], "the new one");
 }

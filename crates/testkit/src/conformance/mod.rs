@@ -550,6 +550,7 @@ macro_rules! for_each_conformance_case {
                 d06_flows_are_stored_with_versions_and_owners,
                 e03_a_flow_is_forgotten_with_its_job,
                 d06_what_nobody_asks_for_is_not_kept_twice,
+                a21_a_flow_that_is_replaced_stops_at_once,
             }
             flows {
                 d06_steps_follow_one_another_and_pass_on_what_they_return,
