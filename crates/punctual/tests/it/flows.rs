@@ -150,6 +150,10 @@ fn a01_a_flow_is_a_graph_that_runs_once_under_a_grant_and_is_charged() {
     assert_eq!(items["items"].as_array().unwrap().len(), 3, "{items}");
     let step = tell(data, &["job", "show", items["items"][0]["job_id"].as_str().unwrap()]);
     assert_eq!((&step["flow"]["step"], &step["flow"]["item"]), (&"each".into(), &0.into()), "{step}");
+    let grant = grant["id"].as_str().unwrap();
+    let failed = punctual(&["graph", "run", "flow:none", "--grant", grant, "--wait", "30s", "--data", data]).output();
+    let failed = failed.unwrap();
+    assert_eq!(failed.status.code(), Some(8), "{}", String::from_utf8_lossy(&failed.stderr));
     let used = tell(data, &["billing", "usage", "acme"]).to_string();
     assert!(used.contains("\"step\"") && used.contains("\"run\""), "{used}");
 }

@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 use super::api::{Api, escaped};
 use super::show::{self, Cell, Column, ListArgs, ShowArgs};
 use super::target::{Body, json_text};
-use crate::cli::{Output, Stop};
+use crate::cli::{Exit, Output, Stop};
 
 /// Look at graphs and run them
 #[derive(Subcommand)]
@@ -63,6 +63,11 @@ impl RunArgs {
         let answer = api.create(&format!("/graphs/{}/runs{wait}", escaped(&self.graph)), &body).await?;
         let job = answer.value();
         let words = format!("{}: {}", show::plain(&job["id"]), show::plain(&job["state"]));
-        show::said(out, self.show, &answer, &words)
+        show::said(out, self.show, &answer, &words)?;
+        if job["state"] == "failed" || job["state"] == "cancelled" {
+            let why = show::plain(&job["run"]["error"]);
+            return Err(Stop::Failed(Exit::JobFailed, format!("the job is {}: {why}", show::plain(&job["state"]))));
+        }
+        Ok(())
     }
 }
