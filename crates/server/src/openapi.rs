@@ -91,7 +91,7 @@ fn complete(path: &str, method: &str, operation: &mut Value) {
             ("507", "the store has no room left"),
         ]);
     }
-    if ["/schedules/{key}", "/calendars/{name}"].contains(&path) && changes {
+    if ["/schedules/{key}", "/calendars/{name}", "/flows/{name}"].contains(&path) && changes {
         problems.push(("412", "it was changed by somebody else"));
     }
     for (status, description) in problems {
