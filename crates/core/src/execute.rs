@@ -2,7 +2,7 @@
 
 use crate::id::JobId;
 use crate::invalid::Invalid;
-use crate::job::{Job, Timeout};
+use crate::job::Job;
 use crate::json::Json;
 use crate::records::{LogStream, Progress};
 use crate::run::{ErrorCode, Outcome};
@@ -157,10 +157,7 @@ impl RunContext {
 
     /// When the run is told to stop because it took too long, by the store's clock; `None` when it may run for ever.
     pub fn deadline(&self) -> Option<Timestamp> {
-        match self.job.spec.timeout {
-            Timeout::After(limit) => Some(self.started_at.saturating_add(limit).unwrap_or(Timestamp::MAX)),
-            Timeout::Never => None,
-        }
+        self.job.spec.timeout.deadline(self.started_at)
     }
 
     /// The work was done.

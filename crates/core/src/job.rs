@@ -81,6 +81,14 @@ impl Timeout {
         }
     }
 
+    /// When what began at an instant has run for too long; `None` means never.
+    pub fn deadline(self, started_at: Timestamp) -> Option<Timestamp> {
+        match self {
+            Self::After(limit) => Some(started_at.saturating_add(limit).unwrap_or(Timestamp::MAX)),
+            Self::Never => None,
+        }
+    }
+
     /// As microseconds, for the stores; `None` means never.
     pub fn as_micros(self) -> Option<i64> {
         match self {

@@ -12,12 +12,11 @@ use crate::rows::{self, Columns, document, value};
 use crate::session::Step;
 use crate::sql;
 use crate::tx::Tx;
-use jiff::Timestamp;
 use punctual_core::closing::storable_text;
 use punctual_core::flow::progress::{Event, Facts, Missing, Moves, Progress, Shape, StepEnd, StepJob, StepState};
 use punctual_core::flow::{DEPTH_MAX, FlowDefinition};
 use punctual_core::id::JobId;
-use punctual_core::job::{Job, Origin, Timeout};
+use punctual_core::job::{Job, Origin};
 use punctual_core::json::Json;
 use punctual_core::run::{ErrorCode, Outcome};
 use punctual_core::store::{FinishedRun, Lease, StoreError};
@@ -105,10 +104,7 @@ impl Tx<'_> {
             let begun = self.one(begun, params![id.0], value::<i32>).await?;
             return Ok(begun.map_or(Begun::LostLease, |_| Begun::GoesOn));
         };
-        let deadline = match job.spec.timeout {
-            Timeout::After(limit) => Some(started_at.saturating_add(limit).unwrap_or(Timestamp::MAX)),
-            Timeout::Never => None,
-        };
+        let deadline = job.spec.timeout.deadline(started_at);
         let insert = "INSERT INTO punctual_internal.flow_runs (job_id, definition, depth, started_at, deadline)
                       VALUES ($1, $2::text::json, $3, $4, $5)";
         let depth = i32::try_from(depth).unwrap_or(i32::MAX);

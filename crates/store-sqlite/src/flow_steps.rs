@@ -9,7 +9,7 @@ use punctual_core::closing::{End, storable_text};
 use punctual_core::flow::progress::{Event, Facts, Missing, Moves, Progress, Shape, StepEnd, StepJob, StepState};
 use punctual_core::flow::{DEPTH_MAX, FlowDefinition, FlowsAdvanced};
 use punctual_core::id::JobId;
-use punctual_core::job::{Job, Origin, Timeout};
+use punctual_core::job::{Job, Origin};
 use punctual_core::json::Json;
 use punctual_core::run::{ErrorCode, Outcome};
 use punctual_core::store::{FinishResult, FinishedRun, Lease, StoreError, StoreResult};
@@ -55,10 +55,7 @@ impl Tx<'_> {
             let begun = self.one(begun, params![id.as_bytes()], value::<i64>)?;
             return Ok(begun.map_or(FinishResult::LostLease, |_| FinishResult::GoesOn));
         };
-        let deadline = match job.spec.timeout {
-            Timeout::After(limit) => Some(started_at.saturating_add(limit).unwrap_or(Timestamp::MAX)),
-            Timeout::Never => None,
-        };
+        let deadline = job.spec.timeout.deadline(started_at);
         self.execute(
             "INSERT INTO punctual_flow_runs (job_id, definition, depth, started_at, deadline)
              VALUES (?1, ?2, ?3, ?4, ?5)",
