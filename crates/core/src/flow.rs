@@ -173,8 +173,7 @@ impl Step {
     }
 
     fn check(&self) -> Result<(), Invalid> {
-        let within = |field: &str, refused: Invalid| Invalid { field: format!("{field}{}", refused.field), ..refused };
-        self.target.validate().map_err(|e| within("", e))?;
+        self.target.validate()?;
         self.input.as_ref().map_or(Ok(()), |input| input.check("input"))?;
         self.retry.as_ref().map_or(Ok(()), RetryPolicy::validate)?;
         self.timeout.map_or(Ok(()), Timeout::validate)?;
@@ -338,17 +337,6 @@ impl FlowDefinition {
                 .map_err(|why| Invalid { field: "output".into(), ..why })?;
         }
         Ok(())
-    }
-
-    /// Whether what a step returns is asked for by another step, or by the flow's own output.
-    pub fn needs_output(&self, step: usize) -> bool {
-        let asked = |names: &BTreeSet<String>| names.iter().any(|name| is_output_of(name, &self.steps[step].name));
-        let by_steps = self
-            .steps
-            .iter()
-            .any(|other| step_names(other).is_ok_and(|fields| fields.iter().any(|(_, names)| asked(names))));
-        let by_output = self.output.as_ref().and_then(|output| filling::names_in(output, "output").ok());
-        by_steps || by_output.is_some_and(|names| asked(&names))
     }
 }
 

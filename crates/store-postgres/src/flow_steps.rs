@@ -110,7 +110,8 @@ impl Tx<'_> {
         let depth = i32::try_from(depth).unwrap_or(i32::MAX);
         let params = params![id.0, document("definition", &definition)?, depth, time(started_at), deadline.map(time)];
         self.execute(insert, params).await?;
-        let progress = self.first_progress(&Shape::of(&definition, &job), id, earlier).await?;
+        let shape = Shape::of(&definition, &job);
+        let progress = self.first_progress(&shape, id, earlier).await?;
         let names: Vec<&str> = definition.steps.iter().map(|step| step.name.as_str()).collect();
         let insert = "INSERT INTO punctual_internal.flow_steps (flow_id, step, name, waits)
                       SELECT $1, n - 1, name, 0 FROM unnest($2::text[]) WITH ORDINALITY AS w (name, n)";
@@ -121,7 +122,7 @@ impl Tx<'_> {
         if let Some(earlier) = earlier {
             self.execute(sql::keep_step_outputs, params![id.0, earlier.0]).await?;
         }
-        let ended = self.walk(Loaded { job, definition, progress }, &[Event::Begun]).await?;
+        let ended = self.walk(&shape, &progress, &[Event::Begun]).await?;
         self.close_flows(ended.into_iter().collect()).await?;
         Ok(Begun::GoesOn)
     }
@@ -171,9 +172,12 @@ impl Tx<'_> {
     pub(crate) async fn tell_flows(&self, mut told: Vec<Told>) -> Work<()> {
         while !told.is_empty() {
             let mut ended = Vec::new();
-            for (job, loaded, events) in self.flows_of(&told).await? {
-                debug_assert_eq!(job, loaded.job.id);
-                ended.extend(self.walk(loaded, &events).await?);
+            for (loaded, ends) in self.flows_of(&told).await? {
+                let shape = Shape::of(&loaded.definition, &loaded.job);
+                let events = self.events_of(&shape, &loaded.progress, &ends).await?;
+                if !events.is_empty() {
+                    ended.extend(self.walk(&shape, &loaded.progress, &events).await?);
+                }
             }
             told = self.close_flow_jobs(ended).await?;
         }
@@ -203,8 +207,8 @@ impl Tx<'_> {
         Ok(std::mem::take(&mut ends.told))
     }
 
-    /// The flows that are to be told, each locked and loaded, with what it is told. Ends of items are written down.
-    async fn flows_of(&self, told: &[Told]) -> Work<Vec<(JobId, Loaded, Vec<Event>)>> {
+    /// The flows that are to be told, each locked and loaded, with the ends of its jobs.
+    async fn flows_of<'t>(&self, told: &'t [Told]) -> Work<Vec<(Loaded, Vec<&'t Told>)>> {
         let mut by_flow: BTreeMap<JobId, Vec<&Told>> = BTreeMap::new();
         for end in told {
             by_flow.entry(end.link.flow_id).or_default().push(end);
@@ -215,23 +219,18 @@ impl Tx<'_> {
         self.rows(lock, params![ids]).await?;
         let mut flows = Vec::new();
         for (id, ends) in by_flow {
-            let Some(loaded) = self.load_flow(id).await? else { continue };
-            let events = self.events_of(&loaded, &ends).await?;
-            if !events.is_empty() {
-                flows.push((id, loaded, events));
-            }
+            flows.extend(self.load_flow(id).await?.map(|loaded| (loaded, ends)));
         }
         Ok(flows)
     }
 
-    /// What a flow is told: the ends of those jobs that their steps wait for.
-    async fn events_of(&self, loaded: &Loaded, ends: &[&Told]) -> Work<Vec<Event>> {
+    /// What a flow is told: the ends of those jobs that their steps wait for. Ends of items are written down here.
+    async fn events_of(&self, shape: &Shape<'_>, progress: &Progress, ends: &[&Told]) -> Work<Vec<Event>> {
         let (items, steps): (Vec<&Told>, Vec<&Told>) = ends.iter().partition(|end| end.link.item.is_some());
         let current =
-            |end: &&Told| loaded.progress.steps.get(end.link.step).is_some_and(|state| state.job_id == Some(end.job));
+            |end: &&Told| progress.steps.get(end.link.step).is_some_and(|state| state.job_id == Some(end.job));
         let mut events: Vec<Event> = steps.into_iter().filter(current).map(|end| Event::Ended(end.end())).collect();
         if !items.is_empty() {
-            let shape = Shape::of(&loaded.definition, &loaded.job);
             let output = |end: &&Told| {
                 end.output
                     .as_ref()
@@ -239,7 +238,7 @@ impl Tx<'_> {
                     .map(|output| output.as_str().to_owned())
             };
             let params = params![
-                loaded.job.id.0,
+                shape.job().id.0,
                 items.iter().map(|end| end.job.0).collect::<Vec<_>>(),
                 items.iter().map(|end| step_number(end.link.step)).collect::<Vec<_>>(),
                 items.iter().map(|end| item_number(end.link.item)).collect::<Vec<_>>(),
@@ -296,7 +295,8 @@ impl Tx<'_> {
         if loaded.progress.stopping.is_some_and(|before| before != ErrorCode::DependencyFailed) {
             return Ok(false);
         }
-        let ended = self.walk(loaded, &[Event::Stop(code)]).await?;
+        let ended =
+            self.walk(&Shape::of(&loaded.definition, &loaded.job), &loaded.progress, &[Event::Stop(code)]).await?;
         let alive: Vec<JobId> = self.all(sql::live_flow_jobs, params![id.0], |row| Columns::of(row).id()).await?;
         for job in alive {
             match self.cancel_job(job).await {
@@ -331,18 +331,17 @@ impl Tx<'_> {
     }
 
     /// Asks what follows from events, and writes it; answers with the end of the flow, if it ended.
-    async fn walk(&self, loaded: Loaded, events: &[Event]) -> Work<Option<FinishedRun>> {
-        let Loaded { job, definition, progress: before } = loaded;
-        let shape = Shape::of(&definition, &job);
+    async fn walk(&self, shape: &Shape<'_>, before: &Progress, events: &[Event]) -> Work<Option<FinishedRun>> {
+        let job = shape.job();
         let mut facts = Facts::default();
         let (progress, moves) = loop {
-            match shape.advance(&before, events, &facts) {
+            match shape.advance(before, events, &facts) {
                 Ok(answer) => break answer,
                 Err(missing) => self.load_fact(job.id, missing, &mut facts).await?,
             }
         };
         let stopping = (progress.stopping != before.stopping).then_some(progress.stopping).flatten();
-        self.write_moves(&job, &progress, &moves, stopping).await?;
+        self.write_moves(job, &progress, &moves, stopping).await?;
         Ok(moves.end.map(|end| end.into_report(job.id)))
     }
 

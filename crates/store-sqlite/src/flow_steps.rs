@@ -67,7 +67,8 @@ impl Tx<'_> {
                 deadline.map(Timestamp::as_microsecond)
             ],
         )?;
-        let progress = self.first_progress(&Shape::of(&definition, &job), id, earlier)?;
+        let shape = Shape::of(&definition, &job);
+        let progress = self.first_progress(&shape, id, earlier)?;
         for (step, state) in progress.steps.iter().enumerate() {
             let name = &definition.steps[step].name;
             let insert = "INSERT INTO punctual_flow_steps (flow_id, step, name, waits) VALUES (?1, ?2, ?3, 0)";
@@ -77,7 +78,7 @@ impl Tx<'_> {
         if let Some(earlier) = earlier {
             self.execute(sql::keep_step_outputs, params![id.as_bytes(), earlier.as_bytes()])?;
         }
-        self.walk(Loaded { job, definition, progress }, &[Event::Begun])?;
+        self.walk(&shape, &progress, &[Event::Begun])?;
         self.tell_flows()?;
         Ok(FinishResult::GoesOn)
     }
@@ -153,9 +154,10 @@ impl Tx<'_> {
             }
             for (flow, told) in by_flow {
                 let Some(loaded) = self.load_flow(flow)? else { continue };
-                let events = self.events_of(&loaded, told)?;
+                let shape = Shape::of(&loaded.definition, &loaded.job);
+                let events = self.events_of(&shape, &loaded.progress, told)?;
                 if !events.is_empty() {
-                    self.walk(loaded, &events)?;
+                    self.walk(&shape, &loaded.progress, &events)?;
                 }
             }
         }
@@ -175,12 +177,11 @@ impl Tx<'_> {
     }
 
     /// What a flow is told: the ends of those jobs that their steps wait for. Ends of items are written down here.
-    fn events_of(&mut self, loaded: &Loaded, told: Vec<Told>) -> StoreResult<Vec<Event>> {
-        let shape = Shape::of(&loaded.definition, &loaded.job);
+    fn events_of(&mut self, shape: &Shape<'_>, progress: &Progress, told: Vec<Told>) -> StoreResult<Vec<Event>> {
         let mut events = Vec::new();
         for Told { job, flow_id, end } in told {
             let waited_for = match end.item {
-                None => loaded.progress.steps.get(end.step).is_some_and(|state| state.job_id == Some(job)),
+                None => progress.steps.get(end.step).is_some_and(|state| state.job_id == Some(job)),
                 Some(item) => {
                     let output = end.output.as_ref().filter(|_| shape.keeps_output(end.step)).map(Json::as_str);
                     let (step, outcome) = (step_number(end.step), end.outcome.as_str());
@@ -234,7 +235,7 @@ impl Tx<'_> {
         if loaded.progress.stopping.is_some_and(|before| before != ErrorCode::DependencyFailed) {
             return Ok(false);
         }
-        self.walk(loaded, &[Event::Stop(code)])?;
+        self.walk(&Shape::of(&loaded.definition, &loaded.job), &loaded.progress, &[Event::Stop(code)])?;
         self.tell_flows()?;
         Ok(true)
     }
@@ -254,17 +255,16 @@ impl Tx<'_> {
     }
 
     /// Asks what follows from events, and writes it.
-    fn walk(&mut self, loaded: Loaded, events: &[Event]) -> StoreResult<()> {
-        let Loaded { job, definition, progress: before } = loaded;
-        let shape = Shape::of(&definition, &job);
+    fn walk(&mut self, shape: &Shape<'_>, before: &Progress, events: &[Event]) -> StoreResult<()> {
+        let job = shape.job();
         let mut facts = Facts::default();
         let (progress, moves) = loop {
-            match shape.advance(&before, events, &facts) {
+            match shape.advance(before, events, &facts) {
                 Ok(answer) => break answer,
                 Err(missing) => self.load_fact(job.id, missing, &mut facts)?,
             }
         };
-        self.write_moves(&job, &progress, &moves)?;
+        self.write_moves(job, &progress, &moves)?;
         if progress.stopping != before.stopping {
             let stop = "UPDATE punctual_flow_runs SET stopping = ?2 WHERE job_id = ?1";
             self.execute(stop, params![job.id.as_bytes(), progress.stopping.map(ErrorCode::as_str)])?;

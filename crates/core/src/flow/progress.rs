@@ -45,6 +45,11 @@ impl<'a> Shape<'a> {
         Self { definition, job, before, after, asks, output_asks: outputs(output.unwrap_or_default()) }
     }
 
+    /// The flow's own job.
+    pub fn job(&self) -> &'a Job {
+        self.job
+    }
+
     /// Whether what a step returns is asked for later, and must be kept.
     pub fn keeps_output(&self, step: usize) -> bool {
         self.output_asks.contains(&step) || self.asks.iter().any(|asked| asked.contains(&step))
@@ -142,7 +147,6 @@ impl<'a> Walk<'a> {
                 let begin = |state: &StepState| state.waits == 0 && !state.started && state.outcome.is_none();
                 let steps = self.progress.steps.iter().enumerate();
                 self.ready.extend(steps.filter(|(_, state)| begin(state)).map(|(step, _)| step));
-                self.moves.changed.extend(0..self.progress.steps.len());
             }
             Event::Ended(end) => self.ended(end)?,
             Event::Stop(code) => self.stop(*code)?,
