@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 
-use super::api::{Api, escaped};
+use super::api::{Api, escaped, with_query};
 use super::show::{self, Cell, Column, Format, ListArgs, ShowArgs};
 use super::target::Body;
 use crate::cli::{Output, Stop};
@@ -79,10 +79,8 @@ impl BillingCommand {
 
 impl UsageArgs {
     async fn run(self, api: &Api, out: &mut Output) -> Result<(), Stop> {
-        let asked = [("owner", &self.owner), ("from", &self.from), ("to", &self.to)];
-        let asked = asked.iter().filter_map(|(name, value)| Some(format!("{name}={}", escaped(value.as_deref()?))));
-        let query = asked.collect::<Vec<_>>().join("&");
-        let path = format!("/billing/accounts/{}/usage?{query}", escaped(&self.account));
+        let asked = [("owner", self.owner.as_deref()), ("from", self.from.as_deref()), ("to", self.to.as_deref())];
+        let path = with_query(&format!("/billing/accounts/{}/usage", escaped(&self.account)), &asked);
         if self.list.show.format() == Format::Json {
             return Ok(show::json(out, &api.get(&path).await?)?);
         }
