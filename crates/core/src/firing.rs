@@ -241,7 +241,7 @@ impl Slots<'_> {
     }
 
     /// The later of an instant and the last decided slot.
-    fn decided_behind(&self, at: Timestamp) -> Timestamp {
+    pub(crate) fn decided_behind(&self, at: Timestamp) -> Timestamp {
         let state = &self.schedule.state;
         [state.last_slot_at, state.fired_through].into_iter().flatten().fold(at, Timestamp::max)
     }

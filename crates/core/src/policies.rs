@@ -55,6 +55,10 @@ pub trait Policies: Send + Sync {
         &self, id: ScheduleId, until: Timestamp, by: Option<String>, note: Option<String>,
     ) -> StoreResult<Schedule>;
 
+    /// Sets the next slot of a schedule aside, that one and no other, as skipped (rescheduled), and plans the one behind
+    /// it. Twice skips two. Refused: paused schedules, and those without a next slot.
+    async fn skip_next(&self, id: ScheduleId, by: Option<String>) -> StoreResult<Schedule>;
+
     /// The most slots that fire in any second, across all nodes; no limit when absent (D10).
     async fn fire_cap(&self) -> StoreResult<Option<u32>>;
 

@@ -1,4 +1,4 @@
-//! What pause, resume, reschedule and edit make of a schedule's plan: pure, like firing, and never a fire.
+//! What pause, resume, reschedule, skip and edit make of a schedule's plan: pure, like firing, and never a fire.
 
 use crate::cron::Recurrence;
 use crate::firing::{DecidedSlot, Facts, Firing, Next, NextSlot, Slots};
@@ -97,6 +97,23 @@ impl Schedule {
             .map(|first| self.set_aside(&slots, first, just_before(at), Reason::Rescheduled, now));
         let next = Next::Slot(NextSlot { slot_at: at, run_at: at });
         Ok(Firing { slots: jumped.into_iter().collect(), next })
+    }
+
+    /// Sets the next slot aside, that one and no other, and plans the one behind it. One that is overdue is skipped all
+    /// the same; what has become due behind it is then found due at once.
+    pub fn skipping_next(&self, by: Option<&str>, now: Timestamp) -> Result<Firing, Invalid> {
+        if !self.state.enabled {
+            return Err(Invalid::new("schedule", "is paused, and skips everything").remedy("resume it first"));
+        }
+        let slots = self.slots()?;
+        let Some(first) = self.state.next_slot_at else {
+            return Err(Invalid::new("schedule", "has no next slot")
+                .remedy("edit it so that it has one; `problem` and `exhausted_at` say why there is none"));
+        };
+        let note = by.map_or_else(|| "skipped by hand".to_owned(), |by| format!("skipped by {by}"));
+        let row = self.set_aside(&slots, first, first, Reason::Rescheduled, now);
+        let next = slots.next_from(slots.decided_behind(first));
+        Ok(Firing { slots: vec![DecidedSlot { note: Some(note), ..row }], next })
     }
 
     /// Whether an instant is a slot by the definition; only then can a range of the ledger stand for it.
@@ -295,6 +312,54 @@ mod tests {
         let firing = hourly().rescheduled(at("09:40:00"), at("09:30:00")).unwrap();
         assert_eq!((firing.slots[0].slot_at, firing.slots[0].count), (at("10:00:00"), 1));
         assert!(hourly().rescheduled(at("09:30:00"), at("09:30:00")).is_err());
+    }
+
+    #[test]
+    fn d03_skip_sets_aside_the_next_slot_alone_and_keeps_the_jitter_of_the_one_behind_it() {
+        let jitter = SignedDuration::from_mins(20);
+        let mut jittered = hourly();
+        jittered.definition.jitter = jitter;
+        for (by, note) in [(Some("ada"), "skipped by ada"), (None, "skipped by hand")] {
+            let firing = jittered.skipping_next(by, at("09:30:00")).unwrap();
+            let [row] = firing.slots.as_slice() else { panic!("{firing:?}") };
+            assert_eq!((row.slot_at, row.through, row.count), (at("10:00:00"), at("10:00:00"), 1));
+            assert_eq!((row.decision, row.reason, row.late_ms), (Decision::Skipped, Reason::Rescheduled, 0));
+            assert_eq!((row.note.as_deref(), &row.job), (Some(note), &None));
+            let due = jittered.slots().unwrap().due_at(at("11:00:00"));
+            assert!(due > at("11:00:00") && due < at("11:00:00") + jitter, "{due}");
+            assert_eq!(firing.next, Next::Slot(NextSlot { slot_at: at("11:00:00"), run_at: due }));
+        }
+    }
+
+    #[test]
+    fn d03_skip_of_an_overdue_slot_leaves_those_behind_it_due() {
+        let firing = hourly().skipping_next(None, at("12:30:00")).unwrap();
+        assert_eq!((firing.slots.len(), firing.slots[0].count), (1, 1));
+        assert_eq!(firing.next, slot("11:00:00"));
+    }
+
+    #[test]
+    fn d03_skip_of_a_slot_that_was_moved_goes_behind_all_that_is_decided() {
+        let mut moved = hourly();
+        // What a reschedule from 10:00 to 09:40 leaves.
+        moved.state.next_slot_at = Some(at("09:40:00"));
+        moved.state.next_run_at = Some(at("09:40:00"));
+        moved.state.last_slot_at = Some(at("10:00:00"));
+        let firing = moved.skipping_next(None, at("09:30:00")).unwrap();
+        assert_eq!((firing.slots[0].slot_at, firing.slots[0].count), (at("09:40:00"), 1));
+        assert_eq!(firing.next, slot("11:00:00"));
+    }
+
+    #[test]
+    fn d03_skip_is_refused_when_paused_and_when_nothing_lies_ahead_and_ends_what_had_one_slot_left() {
+        let mut ends = hourly();
+        ends.definition.ends_at = Some(at("10:30:00"));
+        assert_eq!(ends.skipping_next(None, at("09:30:00")).unwrap().next, Next::Exhausted);
+        ends.state.next_slot_at = None;
+        assert!(ends.skipping_next(None, at("09:30:00")).unwrap_err().to_string().contains("no next slot"));
+        let mut paused = hourly();
+        paused.state.enabled = false;
+        assert!(paused.skipping_next(None, at("09:30:00")).unwrap_err().to_string().contains("resume it first"));
     }
 
     #[test]

@@ -159,7 +159,7 @@ impl Reason {
             Self::Dependency => "the schedule it depends on had not succeeded within the window",
             Self::Calendar => "its calendar excludes this time",
             Self::Paused => "the schedule was paused",
-            Self::Rescheduled => "somebody moved the fire to another time",
+            Self::Rescheduled => "somebody moved the fire to another time, or left it out",
             Self::TooLate => "it was later than the policy's window when it was looked at",
             Self::Superseded => "a later slot was due as well and stands for it",
             Self::OverLimit => "more slots were due than the policy's limit",

@@ -76,6 +76,11 @@ impl Policies for PostgresStore {
         ))
     }
 
+    async fn skip_next(&self, id: ScheduleId, by: Option<String>) -> StoreResult<Schedule> {
+        check_pause(by.as_deref(), None)?;
+        in_transaction!(&self.shared, |schedule| Some(Wake::of(schedule)), |tx| tx.skip_next(id, by.as_deref()))
+    }
+
     async fn fire_cap(&self) -> StoreResult<Option<u32>> {
         let find = "SELECT state::text FROM punctual_internal.fire_cap WHERE id = 1";
         let found: Option<String> = self.shared.read(find, params![], value).await?.pop();

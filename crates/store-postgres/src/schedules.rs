@@ -1,4 +1,4 @@
-//! Schedules by hand: create, edit, pause, resume, reschedule, trigger, delete, and reading them.
+//! Schedules by hand: create, edit, pause, resume, reschedule, skip, trigger, delete, and reading them.
 
 use crate::error::{Failure, Work};
 use crate::jobs::Closing;
@@ -200,6 +200,13 @@ impl Tx<'_> {
                 .remedy("choose another second, or trigger the schedule")
                 .into());
         }
+        self.write_firing(&schedule, &firing, None, schedule.version).await?;
+        self.schedule(id).await
+    }
+
+    pub(crate) async fn skip_next(&mut self, id: ScheduleId, by: Option<&str>) -> Work<Schedule> {
+        let schedule = self.locked_schedule(id).await?.ok_or_else(|| not_found(id))?;
+        let firing = schedule.skipping_next(by, self.now)?;
         self.write_firing(&schedule, &firing, None, schedule.version).await?;
         self.schedule(id).await
     }

@@ -64,6 +64,11 @@ impl Policies for SqliteStore {
         self.write_plans(move |tx| tx.pause_schedule_until(id, until, by.as_deref(), note.as_deref())).await
     }
 
+    async fn skip_next(&self, id: ScheduleId, by: Option<String>) -> StoreResult<Schedule> {
+        check_pause(by.as_deref(), None)?;
+        self.write_plans(move |tx| tx.skip_next(id, by.as_deref())).await
+    }
+
     async fn fire_cap(&self) -> StoreResult<Option<u32>> {
         self.read(move |connection| Ok(read_cap(connection)?.map(|cap| cap.per_second))).await
     }

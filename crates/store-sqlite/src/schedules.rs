@@ -1,4 +1,4 @@
-//! Schedules by hand: create, edit, pause, resume, reschedule, trigger, delete, and reading them.
+//! Schedules by hand: create, edit, pause, resume, reschedule, skip, trigger, delete, and reading them.
 
 use crate::error::{is_unique_violation, store_error};
 use crate::rows::{self, bytes, document, retry_text};
@@ -168,6 +168,13 @@ impl Tx<'_> {
                 .remedy("choose another second, or trigger the schedule")
                 .into());
         }
+        self.write_firing(&schedule, &firing, None)?;
+        self.schedule(id)
+    }
+
+    pub(crate) fn skip_next(&mut self, id: ScheduleId, by: Option<&str>) -> StoreResult<Schedule> {
+        let schedule = self.schedule(id)?;
+        let firing = schedule.skipping_next(by, self.now)?;
         self.write_firing(&schedule, &firing, None)?;
         self.schedule(id)
     }

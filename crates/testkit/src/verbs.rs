@@ -86,6 +86,7 @@ macro_rules! with_verbs {
             async fn pause_schedule_until(
                 &self, id: ScheduleId, until: Timestamp, by: Option<String>, note: Option<String>
             ) -> Schedule;
+            async fn skip_next(&self, id: ScheduleId, by: Option<String>) -> Schedule;
             async fn fire_cap(&self) -> Option<u32>;
             async fn set_fire_cap(&self, per_second: Option<u32>) -> Option<u32>;
             async fn slots_kept_since(&self) -> Timestamp;

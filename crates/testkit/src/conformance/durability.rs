@@ -104,6 +104,7 @@ async fn every_write(world: &World, populated: &Populated) {
     assert_told("create_schedule", store.create_schedule(minutely("new")).await);
     assert_told("update", store.update_schedule_if_version(schedule, 1, hourly("edited")).await);
     assert_told("pause_schedule", store.pause_schedule(schedule, None, None).await);
+    assert_told("skip_next", store.skip_next(schedule, None).await);
     assert_told("reschedule", store.reschedule(schedule, clock_time("05:00:00")).await);
     assert_told("trigger_schedule", store.trigger_schedule(schedule, None, None).await);
     assert_told("delete_schedule", store.delete_schedule(schedule).await);

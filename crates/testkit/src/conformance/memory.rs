@@ -200,11 +200,17 @@ pub async fn d14_steering_reaches_what_is_fired_from_memory(world: &mut World) {
     assert_eq!(world.store().next_due_in().await, Ok(None), "still nothing is due in the store");
     world.set_time("00:20:00");
     assert_eq!(fire_from_memory(world, &memory, Plans::Move).await.fired.jobs.len(), 1);
+    world.store().skip_next(schedule.id, None).await.expect("the next one is skipped");
+    assert_eq!(remembered(world, schedule.id).await[0].state.next_slot_at, Some(clock_time("03:00:00")));
     let version = world.schedule(schedule.id).await.version;
     let edited = ScheduleDefinition { description: "told".to_owned(), ..memory[0].definition.clone() };
     world.store().update_schedule_if_version(schedule.id, version, edited).await.expect("it is edited");
     let memory = remembered(world, schedule.id).await;
-    assert_eq!(memory[0].state.next_slot_at, Some(clock_time("02:00:00")), "01:00 was given up for 00:20");
+    assert_eq!(
+        memory[0].state.next_slot_at,
+        Some(clock_time("03:00:00")),
+        "01:00 was given up for 00:20, 02:00 for nothing"
+    );
     assert_eq!(memory[0].definition.description, "told");
 }
 

@@ -1,10 +1,10 @@
-//! Steering schedules by hand: pause, resume, trigger, reschedule, and the times that can be asked for.
+//! Steering schedules by hand: pause, resume, trigger, reschedule, skip, and the times that can be asked for.
 
 use crate::prelude::*;
 use jiff::SignedDuration;
 use punctual_core::job::JobState;
 use punctual_core::run::{Outcome, Trigger};
-use punctual_core::schedule::{Pause, ScheduleDefinition, ScheduleResults};
+use punctual_core::schedule::{Missed, Pause, ScheduleDefinition, ScheduleResults};
 use punctual_core::slot::{Decision, Reason};
 use punctual_core::store::ScheduleKey;
 
@@ -221,6 +221,63 @@ pub async fn d03_a_slot_can_be_rescheduled_again(world: &mut World) {
     world.set_time("01:30:00");
     assert_eq!(world.fire().await.jobs, []);
     assert_eq!(world.schedule(schedule.id).await.state.next_slot_at, Some(clock_time("02:00:00")));
+}
+
+pub async fn d03_skipping_the_next_slot_sets_aside_that_one_alone(world: &mut World) {
+    let schedule = world.create(ScheduleDefinition { jitter: mins(20), ..hourly("skipped") }).await;
+    let due = |slot_at: &str| schedule.slots().expect("it is understood").due_at(clock_time(slot_at));
+    let skipped = world.store().skip_next(schedule.id, Some("ada".to_owned())).await.expect("it is skipped");
+    assert_eq!(skipped.state.next_slot_at, Some(clock_time("02:00:00")));
+    assert_eq!(skipped.state.next_run_at, Some(due("02:00:00")), "the next one keeps its own jitter");
+    assert_eq!(world.schedule(schedule.id).await, skipped);
+    let rows = world.slot_rows(schedule.id).await;
+    assert_eq!((rows.len(), rows[0].note.as_deref(), rows[0].job_id), (1, Some("skipped by ada"), None));
+    let given_up = slot("01:00:00", Decision::Skipped, Reason::Rescheduled);
+    assert_eq!(world.ledger(schedule.id).await, std::slice::from_ref(&given_up));
+    world.set_time("01:30:00");
+    assert_eq!(world.fire().await.jobs, [], "what was skipped does not fire");
+    world.pass(due("02:00:00").duration_since(clock_time("01:30:00")));
+    let job = world.fire_one().await;
+    assert_eq!(world.job(job).await.job.slot_at, Some(clock_time("02:00:00")));
+    assert_eq!(world.ledger(schedule.id).await, [given_up, slot("02:00:00", Decision::Fired, Reason::OnTime)]);
+}
+
+pub async fn d03_each_skip_leaves_one_more_out_also_one_that_is_due(world: &mut World) {
+    let schedule = world.create(ScheduleDefinition { missed: Missed::all(10), ..minutely("skipped") }).await;
+    for next in ["00:02:00", "00:03:00"] {
+        let skipped = world.store().skip_next(schedule.id, None).await.expect("it is skipped");
+        assert_eq!(skipped.state.next_run_at, Some(clock_time(next)));
+    }
+    world.set_time("00:04:00");
+    let skipped = world.store().skip_next(schedule.id, None).await.expect("it is skipped");
+    assert_eq!(skipped.state.next_run_at, Some(clock_time("00:04:00")), "the one behind it is due as well");
+    world.fire_one().await;
+    let given_up = |at| slot(at, Decision::Skipped, Reason::Rescheduled);
+    let expected = [
+        given_up("00:01:00"),
+        given_up("00:02:00"),
+        given_up("00:03:00"),
+        slot("00:04:00", Decision::Fired, Reason::OnTime),
+    ];
+    assert_eq!(world.ledger(schedule.id).await, expected);
+    let reconciled = world.store().reconcile_schedules(None, ALL).await.expect("plans can be looked through");
+    assert_eq!(reconciled.replanned, 0, "a skip leaves a plan that nobody has to repair");
+}
+
+pub async fn d03_skipping_without_a_next_slot_is_refused(world: &mut World) {
+    let ends = ScheduleDefinition { ends_at: Some(clock_time("01:30:00")), ..hourly("ends") };
+    let ends = world.create(ends).await;
+    let last = world.store().skip_next(ends.id, None).await.expect("the last one can be skipped");
+    assert_eq!((last.state.next_slot_at, last.state.exhausted_at), (None, Some(clock_time("00:00:00"))));
+    refusal(world.store().skip_next(ends.id, None).await);
+    let paused = world.create(hourly("paused")).await;
+    let paused = world.store().pause_schedule(paused.id, None, None).await.expect("it is paused");
+    refusal(world.store().skip_next(paused.id, None).await);
+    assert_eq!(world.schedule(paused.id).await, paused);
+    refusal(world.store().skip_next(ends.id, Some("a\0b".to_owned())).await);
+    assert_not_found(world.store().skip_next(punctual_core::id::ScheduleId(nobody()), None).await, "schedule");
+    assert_eq!(world.ledger(ends.id).await.len(), 1);
+    assert!(world.ledger(paused.id).await.is_empty());
 }
 
 pub async fn d04_next_and_last_times_can_be_asked_for(world: &mut World) {

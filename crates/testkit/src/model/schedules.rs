@@ -341,6 +341,16 @@ impl Model {
         true
     }
 
+    /// Leaves the next fire out; false when that is refused.
+    pub fn skip_next(&mut self, index: usize) -> bool {
+        let now = self.now;
+        let schedule = &mut self.schedules[index];
+        let Some(next) = schedule.next.filter(|_| schedule.paused_at.is_none()) else { return false };
+        schedule.set_aside(&[next], Reason::Rescheduled, now);
+        schedule.set_next(schedule.next_after(schedule.last_slot.map_or(next, |last| last.max(next))));
+        true
+    }
+
     /// Makes a job by hand.
     pub fn trigger_schedule(&mut self, index: usize, key: &str) -> usize {
         let definition = &self.schedules[index].definition;

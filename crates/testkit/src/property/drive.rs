@@ -90,6 +90,7 @@ impl Drive {
             Op::PauseUntil(pick, seconds) => self.pause_until(*pick, *seconds).await,
             Op::Resume(pick) => self.resume(*pick).await,
             Op::Reschedule(pick, seconds) => self.reschedule(*pick, *seconds).await,
+            Op::SkipNext(pick) => self.skip_next(*pick).await,
             Op::Trigger(pick) => self.trigger(*pick).await,
             Op::Delete(pick) => self.delete(*pick).await,
             Op::Fire => self.fire().await,

@@ -21,6 +21,8 @@ pub enum Op {
     Resume(usize),
     /// Moves the next fire of one to so many seconds from now.
     Reschedule(usize, i64),
+    /// Leaves the next fire of one out.
+    SkipNext(usize),
     /// Triggers one.
     Trigger(usize),
     /// Deletes one.
@@ -236,6 +238,7 @@ fn steering() -> BoxedStrategy<Op> {
         2 => (pick(), -5..900i64).prop_map(|(which, seconds)| Op::PauseUntil(which, seconds)),
         2 => pick().prop_map(Op::Resume),
         1 => (pick(), -5..900i64).prop_map(|(which, seconds)| Op::Reschedule(which, seconds)),
+        1 => pick().prop_map(Op::SkipNext),
         1 => pick().prop_map(Op::Trigger),
         1 => pick().prop_map(Op::Delete),
     ]

@@ -38,6 +38,21 @@ impl Drive {
         }
     }
 
+    pub(super) async fn skip_next(&mut self, pick: usize) -> Agreement {
+        let Some(index) = picked(&self.living(), pick) else { return Ok(()) };
+        let result = self.world.store().skip_next(self.schedules[index], None).await;
+        let mut skipped = self.model.clone();
+        match (result, skipped.skip_next(index)) {
+            (Ok(_), true) => {
+                self.model = skipped;
+                Ok(())
+            }
+            (Err(_), true) if self.refusing => Ok(()),
+            (Err(_), false) => Ok(()),
+            (result, skipped) => Err(format!("skip next: the model says {skipped}, the store {result:?}")),
+        }
+    }
+
     pub(super) async fn trigger(&mut self, pick: usize) -> Agreement {
         let Some(index) = picked(&self.living(), pick) else { return Ok(()) };
         let result = self.world.store().trigger_schedule(self.schedules[index], None, None).await;

@@ -165,10 +165,12 @@ impl Drive {
     /// Whether a user can do something now: not with plans that are out of reach, and not with those that the store has
     /// still to bring up to what was fired without them, for which the model has no rules.
     pub(super) fn may_do(&self, op: &Op) -> bool {
-        use Op::{Create, Delete, Pause, PauseUntil, Reschedule, Resume, Retouch, Trigger, Update};
+        use Op::{Create, Delete, Pause, PauseUntil, Reschedule, Resume, Retouch, SkipNext, Trigger, Update};
         let behind = self.model.schedules.iter().any(|schedule| schedule.behind && !schedule.deleted);
         match op {
-            Update(..) | Retouch(..) | PauseUntil(..) | Resume(_) | Reschedule(..) => !self.plans_hidden && !behind,
+            Update(..) | Retouch(..) | PauseUntil(..) | Resume(_) | Reschedule(..) | SkipNext(_) => {
+                !self.plans_hidden && !behind
+            }
             Create(_) | Pause(_) | Trigger(_) | Delete(_) => !self.plans_hidden,
             _ => true,
         }
