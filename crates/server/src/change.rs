@@ -214,6 +214,11 @@ impl Made {
         Self { body: text_of(body), ..self }
     }
 
+    /// The same for something that was there before, and was changed once for each key.
+    pub(crate) fn as_changed(self) -> Self {
+        Self { status: 200, ..self }
+    }
+
     /// Says where it can be found: under a path, by its id.
     pub(crate) fn found_under(self, path: &'static str) -> Self {
         Self { under: path, ..self }

@@ -88,6 +88,7 @@ fn guarded() -> OpenApiRouter<AppState> {
         .routes(routes!(steering::resume))
         .routes(routes!(steering::trigger))
         .routes(routes!(steering::reschedule))
+        .routes(routes!(steering::skip_next))
         .routes(routes!(plans::runs))
         .routes(routes!(plans::slots))
         .routes(routes!(plans::upcoming))

@@ -1,4 +1,4 @@
-//! Steering a schedule: pause, resume, trigger, reschedule.
+//! Steering a schedule: pause, resume, trigger, reschedule, skip.
 
 use super::job_shapes::JobBody;
 use super::schedule_shapes::ScheduleBody;
@@ -109,4 +109,19 @@ pub(crate) async fn reschedule(ask: Ask, Named(key): Named, sent: Sent<Reschedul
     let (id, at) = (old.id, sent.value.at);
     let action = Action::new("schedule.reschedule").before(&ScheduleBody::from(&old));
     Ok(shown(&ask.change(action, tell, |store| async move { store.reschedule(id, at).await }).await?))
+}
+
+/// Leave the next fire out, and go on with the one after it; the slot is recorded as skipped.
+#[utoipa::path(post, path = "/schedules/{key}/skip-next", tag = "schedules",
+    params(("key" = String, Path, description = "id or name"),
+        ("Idempotency-Key" = Option<String>, Header, description = "Done once for each key; 24 h.")),
+    responses((status = 200, description = "it fires again after that", body = ScheduleBody)))]
+pub(crate) async fn skip_next(ask: Ask, Named(key): Named) -> Answered<Made> {
+    let old = visible(&ask.state, &ask.caller, &key).await?;
+    let (id, by) = (old.id, Some(ask.caller.owner.clone()));
+    let action = Action::new("schedule.skip_next").before(&ScheduleBody::from(&old));
+    // Asked twice, two slots are skipped; so the key counts here as it does where something is made.
+    let fingerprint = crate::secret::fingerprint(&[b"skip-next", id.as_bytes()]);
+    let skipped = ask.create(fingerprint, action, tell, |store| async move { store.skip_next(id, by).await }).await?;
+    Ok(skipped.as_changed().tagged(old.version))
 }

@@ -102,6 +102,17 @@ async fn d03_a_schedule_is_paused_resumed_triggered_and_rescheduled(world: &Worl
     let at = (Timestamp::now() + SignedDuration::from_hours(1)).round(jiff::Unit::Second).unwrap();
     let moved = world.post("/schedules/s/reschedule", &json!({ "at": at })).await.expect(200);
     assert_eq!(moved["next_run_at"], json!(at));
+    let skip = || world.call("POST", "/schedules/s/skip-next").header("Idempotency-Key", "not this one").send();
+    let skipped = skip().await.expect(200);
+    assert!(skipped["next_run_at"].as_str() > moved["next_run_at"].as_str(), "{skipped}");
+    assert_eq!(skip().await.expect(200), skipped, "a repeated request skips no second slot");
+    assert_eq!(world.get("/schedules/s").await["next_run_at"], skipped["next_run_at"]);
+    let rows = world.get("/schedules/s/slots").await["items"].take();
+    let row = rows.as_array().unwrap().iter().find(|row| row["slot_at"] == json!(at)).expect("it is in the ledger");
+    assert_eq!((&row["reason"], &row["note"]), (&json!("rescheduled"), &json!("skipped by admin")));
+    world.call("POST", "/schedules/s/pause").send().await.expect(200);
+    let refused = world.call("POST", "/schedules/s/skip-next").send().await.expect(422);
+    assert!(refused["remedy"].as_str().unwrap().contains("resume it first"), "{refused}");
     let made_paused =
         json!({ "name": "p", "every": "1h", "enabled": false, "target": { "kind": "task", "name": "t" } });
     let make = || world.call("POST", "/schedules").header("Idempotency-Key", "p").json(&made_paused).send();
