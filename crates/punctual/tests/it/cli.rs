@@ -61,6 +61,7 @@ const STORY: &[(&str, Prints)] = &[
     ),
     ("schedule next nightly --count 3 --json", Answer("get", "/schedules/{key}/upcoming")),
     ("schedule reschedule nightly 2099-03-29T02:30 --json", Answer("post", "/schedules/{key}/reschedule")),
+    ("schedule skip nightly --json", Answer("post", "/schedules/{key}/skip-next")),
     (
         "schedule trigger nightly --input '{\"n\":12345678901234567890123}' --json =triggered",
         Answer("post", "/schedules/{key}/trigger"),

@@ -43,6 +43,8 @@ pub(crate) enum ScheduleCommand {
     Trigger(TriggerArgs),
     /// Move the next fire to another time
     Reschedule(RescheduleArgs),
+    /// Leave the next fire out, and go on with the one after it
+    Skip(OneArgs),
     /// Delete a schedule; its history stays
     Rm(OneArgs),
     /// Say when it fires next
@@ -256,6 +258,10 @@ impl ScheduleCommand {
                 let answer =
                     api.change(Method::POST, &verb(&args.schedule, "reschedule"), &json!({ "at": at })).await?;
                 say(out, args.show, &answer, "rescheduled")
+            }
+            Self::Skip(args) => {
+                let answer = api.create(&verb(&args.schedule, "skip-next"), &json!({})).await?;
+                say(out, args.show, &answer, "one fire skipped")
             }
             Self::Trigger(args) => {
                 let mut body = Body::default();
