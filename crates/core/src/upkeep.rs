@@ -33,6 +33,15 @@ words! {
     }
 }
 
+/// A step of the schema that was taken when a store was opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct AppliedMigration {
+    /// Its number, which is the same in all stores.
+    pub number: i64,
+    /// What it is called.
+    pub name: &'static str,
+}
+
 /// News in the outbox: written in the transaction of what it tells, so that a crash loses none (N04).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Notice {

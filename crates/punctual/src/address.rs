@@ -2,6 +2,7 @@
 
 use punctual_core::invalid::Invalid;
 use punctual_core::store::{Store, StoreResult};
+use punctual_core::upkeep::AppliedMigration;
 #[cfg(feature = "postgres")]
 use punctual_store_postgres::{PostgresOptions, PostgresStore};
 #[cfg(feature = "sqlite")]
@@ -46,6 +47,15 @@ impl Backing {
         }
     }
 
+    fn migrated(&self) -> &[AppliedMigration] {
+        match self {
+            #[cfg(feature = "sqlite")]
+            Self::Sqlite(store) => store.migrated(),
+            #[cfg(feature = "postgres")]
+            Self::Postgres(store) => store.migrated(),
+        }
+    }
+
     /// The store behind its port.
     pub(crate) fn store(&self) -> Arc<dyn Store> {
         match self {
@@ -77,4 +87,20 @@ fn left_out(feature: &str) -> Invalid {
 /// ```
 pub async fn open(url: &str) -> StoreResult<Arc<dyn Store>> {
     Ok(Backing::open(url, StoreOptions::default()).await?.store())
+}
+
+/// Brings a database to the schema of this version, and says what that took: for those who do it before their programs
+/// start. Opening a store does the same.
+///
+/// ```
+/// # punctual::testing::block_on(async {
+/// # let folder = tempfile::tempdir()?;
+/// let url = format!("sqlite:{}", folder.path().join("app.db").display());
+/// assert_eq!(punctual::migrate(&url).await?[0].name, "ground");
+/// assert!(punctual::migrate(&url).await?.is_empty(), "there is nothing left to do");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # }).unwrap();
+/// ```
+pub async fn migrate(url: &str) -> StoreResult<Vec<AppliedMigration>> {
+    Ok(Backing::open(url, StoreOptions::default()).await?.migrated().to_vec())
 }

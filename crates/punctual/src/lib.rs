@@ -46,7 +46,7 @@ mod schedules;
 #[cfg(feature = "testing")]
 pub mod testing;
 
-pub use address::open;
+pub use address::{migrate, open};
 pub use app::{Builder, Punctual};
 pub use enqueue::{Batch, Enqueue};
 pub use error::{Error, Result};

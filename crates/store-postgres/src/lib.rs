@@ -65,6 +65,7 @@ use punctual_core::access::Change;
 use punctual_core::id::IdSource;
 use punctual_core::invalid::Invalid;
 use punctual_core::store::{Clock, StoreError, StoreResult};
+use punctual_core::upkeep::AppliedMigration;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::SystemTime;
@@ -161,6 +162,8 @@ pub(crate) struct Shared {
     /// Whether there were limits when a claim was made last: which statement to begin with.
     limited: AtomicBool,
     listener: OnceLock<AbortHandle>,
+    /// What was done to the schema when the store was opened.
+    migrated: OnceLock<Vec<AppliedMigration>>,
     itself: Weak<Shared>,
 }
 
@@ -192,19 +195,27 @@ impl PostgresStore {
             ended: watch::Sender::new(()),
             limited: AtomicBool::new(false),
             listener: OnceLock::new(),
+            migrated: OnceLock::new(),
             itself: itself.clone(),
         });
         let session = shared.session().await?;
-        if migrate::migrate(&session).await? {
+        let migrated = migrate::migrate(&session).await?;
+        if migrated.is_empty() {
+            drop(session);
+        } else {
             // It has held thousands of locks, and looks through the room for them at the end of every transaction.
             session.discard();
-        } else {
-            drop(session);
         }
+        shared.migrated.get_or_init(|| migrated);
         if let Err(error) = shared.make_partitions(shared.turned_time()).await {
             tracing::warn!(%error, "failed to make partitions; the default ones take the rows");
         }
         Ok(Self { shared: Handle { shared, change: None } })
+    }
+
+    /// What was done to the schema when this store was opened.
+    pub fn migrated(&self) -> &[AppliedMigration] {
+        self.shared.migrated.get().map_or(&[], Vec::as_slice)
     }
 
     /// Makes the roles `punctual_admin`, `punctual_worker`, `punctual_execution`, `punctual_client` and

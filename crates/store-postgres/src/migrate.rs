@@ -5,6 +5,7 @@ use crate::params::{Params, params};
 use crate::rows::Columns;
 use crate::session::Session;
 use punctual_core::store::StoreError;
+use punctual_core::upkeep::AppliedMigration;
 
 /// One step of the schema. Both stores carry the same numbers.
 struct Migration {
@@ -70,20 +71,20 @@ const GRANTS: [(&str, &str, &str); 5] = [
     ("punctual_reader", "punctual", include_str!("../sql/roles/reader.sql")),
 ];
 
-/// Brings the database to the newest schema, or refuses one that is too new; says whether there was anything to do.
-pub(crate) async fn migrate(session: &Session) -> Work<bool> {
+/// Brings the database to the newest schema, or refuses one that is too new; says what that took.
+pub(crate) async fn migrate(session: &Session) -> Work<Vec<AppliedMigration>> {
     // A database that is up to date needs neither a lock nor the right to change the schema.
     if is_there(session).await? {
         refuse_too_new(session).await?;
         if applied(session).await? >= newest() {
-            return Ok(false);
+            return Ok(Vec::new());
         }
     }
     session.word("BEGIN").await?;
     let done = apply_missing(session).await;
     let end = if done.is_ok() { "COMMIT" } else { "ROLLBACK" };
     session.word(end).await?;
-    done.map(|()| true)
+    done
 }
 
 /// Makes the roles and gives each what it needs.
@@ -116,7 +117,7 @@ async fn keep_roles_up(session: &Session) -> Work<()> {
     Ok(())
 }
 
-async fn apply_missing(session: &Session) -> Work<()> {
+async fn apply_missing(session: &Session) -> Work<Vec<AppliedMigration>> {
     refuse_old_server(session).await?;
     // The lock is taken before looking, so that of two nodes the second finds the work done.
     session.word("SELECT pg_advisory_xact_lock(7815263000)").await?;
@@ -131,12 +132,15 @@ async fn apply_missing(session: &Session) -> Work<()> {
         .await?;
     refuse_too_new(session).await?;
     let applied = applied(session).await?;
+    let mut taken = Vec::new();
     for migration in MIGRATIONS.iter().filter(|m| m.number > applied) {
         session.word(migration.sql).await?;
         let record = "INSERT INTO punctual_internal.migrations (number, name, breaking) VALUES ($1, $2, $3)";
         session.count(record, &params![migration.number, migration.name, migration.breaking]).await?;
+        taken.push(AppliedMigration { number: migration.number, name: migration.name });
     }
-    keep_roles_up(session).await
+    keep_roles_up(session).await?;
+    Ok(taken)
 }
 
 /// Older ones cannot guard the rows of partitions.

@@ -53,6 +53,7 @@ use punctual_core::access::Change;
 use punctual_core::id::IdSource;
 use punctual_core::invalid::Invalid;
 use punctual_core::store::{Clock, StoreError, StoreResult};
+use punctual_core::upkeep::AppliedMigration;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 use std::path::{Path, PathBuf};
@@ -126,6 +127,7 @@ pub struct SqliteStore {
     plans: watch::Sender<()>,
     /// In whose name this handle changes things.
     change: Option<Arc<Change>>,
+    migrated: Arc<[AppliedMigration]>,
 }
 
 /// What the database tells about its commits, just before each.
@@ -153,7 +155,7 @@ impl SqliteStore {
         refuse_old_sqlite(rusqlite::version_number())?;
         let commits = Arc::new(Commits::default());
         let mut writer = writing_connection(path)?;
-        migrate::migrate(&writer, options.clock.now())?;
+        let migrated = migrate::migrate(&writer, options.clock.now())?.into();
         watch_commits(&mut writer, &commits)?;
         let readers = (0..options.readers.max(1)).map(|_| reading_connection(path)).collect::<StoreResult<Vec<_>>>()?;
         let no_thread =
@@ -171,7 +173,13 @@ impl SqliteStore {
             changed,
             plans,
             change: None,
+            migrated,
         })
+    }
+
+    /// What was done to the schema when this store was opened.
+    pub fn migrated(&self) -> &[AppliedMigration] {
+        &self.migrated
     }
 
     /// The file.

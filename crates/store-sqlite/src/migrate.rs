@@ -3,6 +3,7 @@
 use crate::error::store_error;
 use jiff::Timestamp;
 use punctual_core::store::{StoreError, StoreResult};
+use punctual_core::upkeep::AppliedMigration;
 use rusqlite::{Connection, params};
 
 /// One step of the schema. Both stores carry the same numbers.
@@ -53,8 +54,8 @@ const MIGRATIONS: &[Migration] = &[
     },
 ];
 
-/// Brings the file to the newest schema, or refuses one that is too new.
-pub(crate) fn migrate(connection: &Connection, now: Timestamp) -> StoreResult<()> {
+/// Brings the file to the newest schema, or refuses one that is too new; says what that took.
+pub(crate) fn migrate(connection: &Connection, now: Timestamp) -> StoreResult<Vec<AppliedMigration>> {
     // The lock is taken before looking, so that of two processes the second finds the work done.
     connection.execute_batch("BEGIN IMMEDIATE").map_err(store_error)?;
     let done = apply_missing(connection, now);
@@ -63,7 +64,7 @@ pub(crate) fn migrate(connection: &Connection, now: Timestamp) -> StoreResult<()
     done
 }
 
-fn apply_missing(connection: &Connection, now: Timestamp) -> StoreResult<()> {
+fn apply_missing(connection: &Connection, now: Timestamp) -> StoreResult<Vec<AppliedMigration>> {
     connection
         .execute_batch(
             "CREATE TABLE IF NOT EXISTS punctual_migrations (
@@ -75,6 +76,7 @@ fn apply_missing(connection: &Connection, now: Timestamp) -> StoreResult<()> {
         .query_row("SELECT coalesce(max(number), 0) FROM punctual_migrations", [], |row| row.get(0))
         .map_err(store_error)?;
     refuse_too_new(connection)?;
+    let mut taken = Vec::new();
     for migration in MIGRATIONS.iter().filter(|m| m.number > applied) {
         connection.execute_batch(migration.sql).map_err(store_error)?;
         connection
@@ -83,8 +85,9 @@ fn apply_missing(connection: &Connection, now: Timestamp) -> StoreResult<()> {
                 params![migration.number, migration.name, migration.breaking, now.as_microsecond()],
             )
             .map_err(store_error)?;
+        taken.push(AppliedMigration { number: migration.number, name: migration.name });
     }
-    Ok(())
+    Ok(taken)
 }
 
 fn refuse_too_new(connection: &Connection) -> StoreResult<()> {

@@ -14,9 +14,9 @@ mod health;
 #[cfg(feature = "server")]
 mod langgraph;
 #[cfg(feature = "cli")]
-mod pages;
+mod migrate;
 #[cfg(feature = "cli")]
-mod roles;
+mod pages;
 #[cfg(feature = "server")]
 mod serve;
 mod signals;
@@ -53,10 +53,8 @@ enum Command {
     #[cfg(feature = "server")]
     #[command(flatten)]
     Client(client::ClientCommand),
-    /// Make the roles of a PostgreSQL database, which keep workers and the execution service apart
     #[cfg(feature = "cli")]
-    #[command(subcommand)]
-    Roles(roles::RolesCommand),
+    Migrate(migrate::MigrateArgs),
     Config(config::ConfigArgs),
     #[cfg(feature = "cli")]
     Completions(pages::CompletionsArgs),
@@ -181,7 +179,7 @@ fn carry_out(out: &mut Output) -> Result<(), Stop> {
         #[cfg(feature = "server")]
         Command::Client(command) => command.run(out),
         #[cfg(feature = "cli")]
-        Command::Roles(command) => command.run(out),
+        Command::Migrate(args) => args.run(out),
         Command::Config(args) => args.run(&line, &files, out),
         #[cfg(feature = "cli")]
         Command::Completions(args) => args.run(line, out),

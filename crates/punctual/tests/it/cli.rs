@@ -164,7 +164,7 @@ const STORY: &[(&str, Prints)] = &[
 ];
 
 /// Commands that ask no API, or need more than a store, and are tried elsewhere.
-const WITHOUT_API: [&str; 14] = [
+const WITHOUT_API: [&str; 13] = [
     "completions",
     "config",
     "cron explain",
@@ -175,8 +175,7 @@ const WITHOUT_API: [&str; 14] = [
     "graph run",
     "health",
     "man",
-    "roles apply",
-    "roles print",
+    "migrate",
     "serve",
     "worker",
 ];
