@@ -119,8 +119,7 @@ BEGIN
   j.owner := s.owner;
   PERFORM punctual_internal.make_job(j);
   PERFORM punctual_internal.audit('schedule.trigger', 'schedule:' || s.id, NULL, json_build_object('job_id', j.id));
-  RETURN jsonb_build_object('success', true, 'run_id', j.id, 'job_name', s.name,
-                            'message', 'the job is queued; it runs as soon as a worker is free');
+  RETURN jsonb_build_object('success', true, 'run_id', j.id, 'job_name', s.name);
 END
 $$;
 

@@ -12,6 +12,7 @@ mod lists;
 mod partitions;
 mod plans;
 mod pooler;
+mod requests;
 mod roles;
 mod schema;
 mod sql_target;
