@@ -16,6 +16,7 @@ mod requests;
 mod roles;
 mod schema;
 mod sql_target;
+mod surface;
 mod tls;
 mod wake;
 
