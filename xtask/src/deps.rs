@@ -56,6 +56,27 @@ const TOOLS: &[Tool] = &[
         install: Install::Apt(&["postgresql"]),
     },
     Tool {
+        name: "psql",
+        purpose: "what people type SQL into, for the tests of the SQL surface",
+        needed_by: &["unit"],
+        found_by: &[Probe::AnyVersion { folder: "/usr/lib/postgresql", program: "bin/psql" }, Probe::InPath("psql")],
+        install: Install::Apt(&["postgresql-client"]),
+    },
+    Tool {
+        name: "psycopg",
+        purpose: "a PostgreSQL client for Python, for the tests of the SQL surface",
+        needed_by: &["unit"],
+        found_by: &[Probe::Installed(&PSYCOPG)],
+        install: Install::PipFile(&PSYCOPG),
+    },
+    Tool {
+        name: "node-pg",
+        purpose: "a PostgreSQL client for Node, for the tests of the SQL surface",
+        needed_by: &["unit"],
+        found_by: &[Probe::Locked(&NODE_PG)],
+        install: Install::NpmFolder(&NODE_PG),
+    },
+    Tool {
         name: "pgbouncer",
         purpose: "a pooler in front of PostgreSQL, for the tests that share two connections",
         needed_by: &["unit"],
@@ -103,6 +124,8 @@ const TOOLS: &[Tool] = &[
 
 const DEPLOY: PipFile = PipFile { file: "xtask/python/deploy.txt", folder: "target/deploy-linters" };
 const LANGGRAPH: PipFile = PipFile { file: "xtask/python/langgraph.txt", folder: "target/langgraph" };
+const PSYCOPG: PipFile = PipFile { file: "xtask/python/psycopg.txt", folder: "target/psycopg" };
+const NODE_PG: NpmFolder = NpmFolder { from: "xtask/node", folder: "target/node-pg" };
 
 struct Tool {
     name: &'static str,
@@ -121,6 +144,8 @@ enum Probe {
     AnyVersion { folder: &'static str, program: &'static str },
     /// The environment has exactly the packages of its file.
     Installed(&'static PipFile),
+    /// The folder has exactly the packages of its lock file, and there is a Node to use them.
+    Locked(&'static NpmFolder),
 }
 
 enum Install {
@@ -138,6 +163,8 @@ enum Install {
     },
     /// Python packages by a file that names each of them, in an environment of their own.
     PipFile(&'static PipFile),
+    /// Node packages by a lock file.
+    NpmFolder(&'static NpmFolder),
 }
 
 /// A file of Python packages, and the folder they are installed into.
@@ -165,6 +192,44 @@ impl PipFile {
         Ok(())
     }
 }
+
+/// A folder with a list of Node packages and its lock file, and the folder they are installed into.
+struct NpmFolder {
+    from: &'static str,
+    folder: &'static str,
+}
+
+impl NpmFolder {
+    const FILES: [&'static str; 2] = ["package.json", "package-lock.json"];
+
+    /// A copy of the lock file, put beside the packages when all of them are there.
+    fn copy(&self) -> std::path::PathBuf {
+        cmd::root().join(self.folder).join("installed.json")
+    }
+
+    fn is_installed(&self) -> bool {
+        let wanted = std::fs::read(cmd::root().join(self.from).join("package-lock.json"));
+        let there = wanted.is_ok_and(|wanted| std::fs::read(self.copy()).is_ok_and(|there| there == wanted));
+        there && succeeds(&["node", "--version"])
+    }
+
+    fn install(&self, apt: &mut Apt) -> Result<()> {
+        if !succeeds(&["node", "--version"]) || !succeeds(&["npm", "--version"]) {
+            apt.install(&["nodejs", "npm"])?;
+        }
+        let folder = cmd::root().join(self.folder);
+        std::fs::create_dir_all(&folder).context("make a folder for the packages")?;
+        for file in Self::FILES {
+            std::fs::copy(cmd::root().join(self.from).join(file), folder.join(file)).context("copy what to install")?;
+        }
+        cmd::run(cmd::command("npm", NPM_CI).current_dir(&folder))?;
+        std::fs::copy(folder.join("package-lock.json"), self.copy()).context("note what was installed")?;
+        Ok(())
+    }
+}
+
+/// What packages would do by themselves when they are installed is not wanted.
+const NPM_CI: &[&str] = &["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"];
 
 /// The file names everything, so there is nothing to work out; and compiling can wait until something is used.
 const PIP_FILE: &[&str] =
@@ -247,6 +312,7 @@ fn install(tool: &Tool, apt: &mut Apt) -> Result<()> {
             cmd::run(&mut cmd::command(&format!("{folder}/bin/pip"), ["install", "--quiet", package]))?;
         }
         Install::PipFile(file) => file.install(apt)?,
+        Install::NpmFolder(packages) => packages.install(apt)?,
     }
     if !is_there(tool.found_by) {
         bail!("its installation succeeded, but it is still not found");
@@ -267,6 +333,12 @@ fn remedy(install: &Install) -> String {
                 "python3 -m venv {folder} && {folder}/bin/pip install -r {file} && cp {file} {folder}/installed.txt"
             )
         }
+        Install::NpmFolder(NpmFolder { from, folder }) => {
+            format!(
+                "with Node: mkdir -p {folder} && cp {from}/*.json {folder} && (cd {folder} && npm ci && \
+                 cp package-lock.json installed.json)"
+            )
+        }
     }
 }
 
@@ -276,6 +348,7 @@ fn is_there(probes: &[Probe]) -> bool {
         Probe::InPath(program) => in_path(program),
         Probe::AnyVersion { folder, program } => any_version(Path::new(folder), program),
         Probe::Installed(file) => file.is_installed(),
+        Probe::Locked(packages) => packages.is_installed(),
     })
 }
 

@@ -40,7 +40,7 @@ impl Schedule {
     }
 
     /// The plan of the slot that was kept while nothing could be due, by a pause or by a mark.
-    pub(crate) fn plan_kept(&self) -> Next {
+    pub fn plan_kept(&self) -> Next {
         let slots = match self.slots() {
             Ok(slots) => slots,
             Err(problem) => return Next::Problem(problem.to_string()),

@@ -15,6 +15,8 @@ FROM (
   (SELECT paused_until FROM punctual_internal.schedule_state
    WHERE paused_until IS NOT NULL ORDER BY paused_until LIMIT 1)
   UNION ALL
+  (SELECT coalesce($1, now()) FROM punctual_internal.schedule_state WHERE asked_since IS NOT NULL LIMIT 1)
+  UNION ALL
   (SELECT run_at FROM punctual_internal.delayed WHERE run_at IS NOT NULL ORDER BY run_at LIMIT 1)
 ) AS dues
 WHERE isfinite(due)

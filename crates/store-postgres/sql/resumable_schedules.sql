@@ -3,7 +3,7 @@
 -- Differs from SQLite as `due_schedules` does, and looks up how earlier runs ended: those failures are forgiven.
 FROM (
   SELECT * FROM punctual_internal.schedule_state
-  WHERE paused_until IS NOT NULL AND paused_until <= coalesce($1, now())
+  WHERE paused_until IS NOT NULL AND paused_until <= coalesce($1, now()) AND asked_since IS NULL
   ORDER BY paused_until, schedule_id
   LIMIT $2
   FOR UPDATE SKIP LOCKED

@@ -18,5 +18,3 @@ END
 $$;
 
 REVOKE ALL ON SCHEMA punctual_internal FROM PUBLIC;
--- They get what the public SQL surface gives them, and nothing of the tables.
-GRANT USAGE ON SCHEMA punctual TO punctual_client, punctual_reader;

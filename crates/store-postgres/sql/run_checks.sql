@@ -55,6 +55,11 @@ UNION ALL
 (SELECT 'schedule_incomplete', t.schedule_id::text FROM punctual_internal.schedule_state AS t
   WHERE NOT EXISTS (SELECT 1 FROM punctual_internal.schedules AS s WHERE s.id = t.schedule_id) LIMIT $1)
 UNION ALL
+-- What SQL shows of schedules is what there is.
+(SELECT 'schedule_incomplete', coalesce(s.id, m.schedule_id)::text FROM punctual_internal.scheduled_jobs AS m
+  FULL JOIN (SELECT * FROM punctual_internal.schedules WHERE deleted_at IS NULL) AS s ON s.id = m.schedule_id
+  WHERE m.name IS DISTINCT FROM s.name LIMIT $1)
+UNION ALL
 -- A slot that was fired from memory lies at or after the plan, which is brought up to it when the schedule fires next.
 (SELECT 'slot_not_counted', d.schedule_id::text FROM punctual_internal.slots AS d
   JOIN punctual_internal.schedule_state AS t ON t.schedule_id = d.schedule_id

@@ -4,6 +4,7 @@
 FROM (
   SELECT * FROM punctual_internal.schedule_state
   WHERE enabled AND next_run_at IS NULL AND exhausted_at IS NULL AND problem IS NULL AND fired_from = 'store'
+    AND asked_since IS NULL
   ORDER BY schedule_id
   LIMIT $1
   FOR UPDATE SKIP LOCKED

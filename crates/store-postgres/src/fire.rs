@@ -27,6 +27,14 @@ use uuid::Uuid;
 /// A schedule's row: its id, and what it says unless it cannot be understood.
 pub(crate) type ScheduleRow = (ScheduleId, Result<Schedule, Unreadable>);
 
+/// What a pass has locked.
+struct Taken {
+    due: Vec<ScheduleRow>,
+    /// Those of which SQL has asked something.
+    asked: Vec<ScheduleRow>,
+    cap: Option<FireCap>,
+}
+
 /// How long firing waits for a table that somebody has locked as a whole. A node that waits for ever does not notice
 /// that it cannot fire, and would take one connection after the other.
 const LOCKS: &str = "SET LOCAL lock_timeout = '2s'";
@@ -52,7 +60,7 @@ async fn try_fire(shared: &Shared, node: Option<NodeId>, limit: usize) -> Work<F
     let limit = crate::params::limit(limit);
     let mut tx = begin_impatiently(shared).await?;
     let fired = match tx.take_due(shared, limit).await {
-        Ok((due, cap)) => tx.fire_capped(due, cap, node).await,
+        Ok(taken) => tx.fire_capped(taken, node).await,
         Err(failure) => Err(failure),
     };
     tx.end(fired).await
@@ -65,14 +73,16 @@ pub(crate) async fn begin_impatiently(shared: &Shared) -> Work<Tx<'_>> {
 }
 
 impl Tx<'_> {
-    /// Locks the cap on fires, what is due, what has no plan, and what has been paused for long enough.
-    async fn take_due(&self, shared: &Shared, limit: i64) -> Work<(Vec<ScheduleRow>, Option<FireCap>)> {
+    /// Locks the cap on fires, what is due, what has no plan, what has been paused for long enough, and what SQL has
+    /// asked something of.
+    async fn take_due(&self, shared: &Shared, limit: i64) -> Work<Taken> {
         // In one round trip: each sends when it is first polled.
-        let (cap, due, unplanned, resumable) = tokio::join!(
+        let (cap, due, unplanned, resumable, asked) = tokio::join!(
             self.one(CAP, params![], value::<String>),
             self.read(sql::due_schedules, params![shared.turned(), limit], schedule_row),
             self.read(sql::unplanned_schedules, params![limit], schedule_row),
             self.read(sql::resumable_schedules, params![shared.turned(), limit], schedule_row),
+            self.read(sql::asked_schedules, params![limit], schedule_row),
         );
         let cap = cap?.map(|text| cap_of(&text)).transpose()?;
         let mut due = due?;
@@ -86,21 +96,30 @@ impl Tx<'_> {
             let mut known = HashSet::new();
             found.retain(|(id, _)| known.insert(*id));
         }
-        Ok((found, cap))
+        let asked = asked?.into_iter().collect::<Result<_, _>>().map_err(rows::unreadable)?;
+        Ok(Taken { due: found, asked, cap })
     }
 
-    async fn fire_capped(&self, due: Vec<ScheduleRow>, cap: Option<FireCap>, node: Option<NodeId>) -> Work<Fired> {
+    async fn fire_capped(&self, taken: Taken, node: Option<NodeId>) -> Work<Fired> {
+        let cap = taken.cap.clone();
         let mut capped = CappedPass::new(cap.clone());
-        let fired = self.fire_rows(due, &mut capped, node).await?;
+        let fired = self.fire_rows(taken, &mut capped, node).await?;
         if let Some(after) = capped.ended().filter(|after| cap.as_ref() != Some(after)) {
             self.write_cap(&after).await?;
         }
         Ok(fired)
     }
 
-    async fn fire_rows(&self, due: Vec<ScheduleRow>, capped: &mut CappedPass, node: Option<NodeId>) -> Work<Fired> {
-        let mut fired = Fired { schedules: due.len(), ..Fired::default() };
+    async fn fire_rows(&self, taken: Taken, capped: &mut CappedPass, node: Option<NodeId>) -> Work<Fired> {
+        let Taken { due, asked, .. } = taken;
+        let mut fired = Fired { schedules: due.len() + asked.len(), ..Fired::default() };
         let (mut plain, mut one_by_one) = (Vec::new(), Vec::new());
+        for (id, schedule) in asked {
+            match schedule {
+                Ok(_) => one_by_one.push(id),
+                Err(problem) => self.set_problem(id, &problem.to_string(), &mut fired).await?,
+            }
+        }
         let mut schedules = Vec::with_capacity(due.len());
         for (id, schedule) in due {
             match schedule {
@@ -290,10 +309,16 @@ impl Tx<'_> {
 
     async fn set_problem(&self, id: ScheduleId, problem: &str, fired: &mut Fired) -> Work<()> {
         fired.problems += 1;
+        self.write_problem(id, problem).await
+    }
+
+    /// Writes down why a schedule cannot be fired. It stands still until it is edited, so that what else was asked of
+    /// it has no meaning any more.
+    pub(crate) async fn write_problem(&self, id: ScheduleId, problem: &str) -> Work<()> {
         let set = "UPDATE punctual_internal.schedule_state
-                   SET problem = $2, next_slot_at = NULL, next_run_at = NULL WHERE schedule_id = $1";
+                   SET problem = $2, next_slot_at = NULL, next_run_at = NULL, asked_since = NULL WHERE schedule_id = $1";
         self.execute(set, params![id.0, storable_text(problem)]).await?;
-        Ok(())
+        self.forget_asked(id).await
     }
 
     pub(crate) async fn reconcile(&mut self, after: Option<ScheduleId>, limit: usize) -> Work<Reconciled> {

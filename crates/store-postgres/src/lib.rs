@@ -6,6 +6,7 @@
 
 mod access;
 mod address;
+mod asked;
 mod backfill;
 mod bulk;
 mod checks;

@@ -35,6 +35,25 @@ const MIGRATIONS: &[Migration] = &[
     Migration { number: 10, name: "flows", breaking: true, sql: include_str!("../migrations/0010_flows.sql") },
     // Breaking: a node that checks no grants would run what was revoked.
     Migration { number: 11, name: "graphs", breaking: true, sql: include_str!("../migrations/0011_graphs.sql") },
+    // Breaking: a node that does not know what SQL asks for would plan over it.
+    Migration {
+        number: 12,
+        name: "sql_requests",
+        breaking: true,
+        sql: include_str!("../migrations/0012_sql_requests.sql"),
+    },
+    Migration {
+        number: 13,
+        name: "sql_schedules",
+        breaking: false,
+        sql: include_str!("../migrations/0013_sql_schedules.sql"),
+    },
+    Migration {
+        number: 14,
+        name: "sql_surface",
+        breaking: false,
+        sql: include_str!("../migrations/0014_sql_surface.sql"),
+    },
 ];
 
 /// The oldest server this store works on, as it numbers itself.
@@ -43,11 +62,13 @@ const OLDEST_SERVER: i32 = 130_000;
 /// The roles themselves.
 const ROLES: &str = include_str!("../sql/roles.sql");
 
-/// What the roles that see tables may do with them.
-const GRANTS: [(&str, &str); 3] = [
-    ("punctual_admin", include_str!("../sql/roles/admin.sql")),
-    ("punctual_worker", include_str!("../sql/roles/worker.sql")),
-    ("punctual_execution", include_str!("../sql/roles/execution.sql")),
+/// What each role may do, and the schema that it is let into.
+const GRANTS: [(&str, &str, &str); 5] = [
+    ("punctual_admin", "punctual_internal", include_str!("../sql/roles/admin.sql")),
+    ("punctual_worker", "punctual_internal", include_str!("../sql/roles/worker.sql")),
+    ("punctual_execution", "punctual_internal", include_str!("../sql/roles/execution.sql")),
+    ("punctual_client", "punctual", include_str!("../sql/roles/client.sql")),
+    ("punctual_reader", "punctual", include_str!("../sql/roles/reader.sql")),
 ];
 
 /// Brings the database to the newest schema, or refuses one that is too new; says what that took.
@@ -78,17 +99,17 @@ pub fn roles_sql() -> String {
 }
 
 fn all_grants() -> String {
-    let grants = GRANTS.iter().map(|(_, grants)| *grants);
+    let grants = GRANTS.iter().map(|(_, _, grants)| *grants);
     std::iter::once(ROLES).chain(grants).collect::<Vec<_>>().join("\n")
 }
 
 /// Roles that were let in once may use what is new as well. Others are left alone: those of another database of this
 /// server have no business here.
 async fn keep_roles_up(session: &Session) -> Work<()> {
-    for (role, grants) in GRANTS {
+    for (role, schema, grants) in GRANTS {
         let find = "SELECT EXISTS (SELECT 1 FROM pg_catalog.pg_roles
-                    WHERE rolname = $1 AND has_schema_privilege(oid, 'punctual_internal', 'USAGE'))";
-        let rows = session.rows(find, &params![role]).await?;
+                    WHERE rolname = $1 AND has_schema_privilege(oid, $2, 'USAGE'))";
+        let rows = session.rows(find, &params![role, schema]).await?;
         if crate::rows::collect(&rows, crate::rows::value)?.pop().unwrap_or(false) {
             session.word(grants).await?;
         }

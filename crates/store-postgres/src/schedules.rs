@@ -1,5 +1,6 @@
 //! Schedules by hand: create, edit, pause, resume, reschedule, skip, trigger, delete, and reading them.
 
+use crate::asked::{ASKED, Asked};
 use crate::error::{Failure, Work};
 use crate::jobs::Closing;
 use crate::params::{params, time};
@@ -67,7 +68,8 @@ impl Tx<'_> {
         self.schedule(id).await
     }
 
-    /// A schedule with its row and its state locked, read after both locks were there.
+    /// A schedule with its row and its state locked, read after both locks were there. What SQL has asked of it is carried
+    /// out first, so that everything is done in the order in which it was asked.
     pub(crate) async fn locked_schedule(&self, id: ScheduleId) -> Work<Option<Schedule>> {
         self.locked(id, "SELECT 1 FROM punctual_internal.schedules WHERE id = $1 FOR NO KEY UPDATE").await
     }
@@ -83,10 +85,18 @@ impl Tx<'_> {
         let steps = [
             Step::Rows(lock, params![id.0]),
             Step::Rows(state, params![id.0]),
+            Step::Rows(ASKED, params![id.0]),
             Step::Rows(sql::schedule_by_id, params![id.0]),
         ];
-        let found = self.pipeline(&steps).await?.pop().map(Answer::rows).unwrap_or_default();
-        Ok(rows::collect(&found, rows::schedule)?.pop())
+        let mut answers = self.pipeline(&steps).await?;
+        let mut last = || answers.pop().map(Answer::rows).unwrap_or_default();
+        let (found, asked) = (last(), rows::collect(&last(), Asked::of)?);
+        let schedule = rows::collect(&found, rows::schedule)?.pop();
+        if schedule.is_none() || asked.is_empty() {
+            return Ok(schedule);
+        }
+        self.carry_out(id, &asked).await?;
+        Ok(Some(self.schedule(id).await?))
     }
 
     pub(crate) async fn update_schedule(

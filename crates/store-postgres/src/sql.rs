@@ -17,6 +17,7 @@ macro_rules! statements {
 
 statements! {
     append_log,
+    asked_schedules = "schedule_columns" "asked_schedules",
     audit_after,
     audit_page,
     audit_page_of_subject,
@@ -118,6 +119,7 @@ statements! {
     scan_schedules_of_owner,
     schedule_by_id = "schedule_columns" "schedule_by_id",
     schedule_by_name = "schedule_columns" "schedule_by_name",
+    schedule_version = "schedule_columns" "schedule_version",
     schedule_jobs_page = "job_columns" "place_columns" "schedule_jobs_page",
     schedules_of_code = "schedule_columns" "schedules_of_code",
     schedules_filtered = "schedule_columns" "schedules_filtered_head" "scan_schedules" "schedules_filtered_tail",

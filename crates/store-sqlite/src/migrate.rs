@@ -34,6 +34,24 @@ const MIGRATIONS: &[Migration] = &[
     Migration { number: 10, name: "flows", breaking: true, sql: include_str!("../migrations/0010_flows.sql") },
     // Breaking: a node that checks no grants would run what was revoked.
     Migration { number: 11, name: "graphs", breaking: true, sql: include_str!("../migrations/0011_graphs.sql") },
+    Migration {
+        number: 12,
+        name: "sql_requests",
+        breaking: false,
+        sql: include_str!("../migrations/0012_sql_requests.sql"),
+    },
+    Migration {
+        number: 13,
+        name: "sql_schedules",
+        breaking: false,
+        sql: include_str!("../migrations/0013_sql_schedules.sql"),
+    },
+    Migration {
+        number: 14,
+        name: "sql_surface",
+        breaking: false,
+        sql: include_str!("../migrations/0014_sql_surface.sql"),
+    },
 ];
 
 /// Brings the file to the newest schema, or refuses one that is too new; says what that took.

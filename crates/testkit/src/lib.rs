@@ -11,6 +11,7 @@
 #![expect(clippy::missing_panics_doc, reason = "this is test code: it panics where it does not see what it expects")]
 
 pub mod by_hand;
+pub mod clients;
 pub mod conformance;
 pub mod faults;
 pub mod graphs;

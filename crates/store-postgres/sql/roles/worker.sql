@@ -11,7 +11,8 @@ GRANT INSERT, UPDATE, DELETE ON
   punctual_internal.outbox, punctual_internal.backfills, punctual_internal.backfill_slots,
   punctual_internal.bulk_operations, punctual_internal.unique_keys, punctual_internal.serial_holds,
   punctual_internal.cron_presets, punctual_internal.calendars, punctual_internal.fire_cap, punctual_internal.flows,
-  punctual_internal.flow_runs, punctual_internal.flow_steps, punctual_internal.flow_items, punctual_internal.flow_jobs
+  punctual_internal.flow_runs, punctual_internal.flow_steps, punctual_internal.flow_items, punctual_internal.flow_jobs,
+  punctual_internal.schedule_requests
   TO punctual_worker;
 -- Retention deletes by row what is old enough; the triggers refuse everything else.
 GRANT INSERT, DELETE ON

@@ -16,7 +16,7 @@ use tokio_postgres::{Client, NoTls};
 use uuid::Uuid;
 
 /// What a worker may not add to: everything else in the schema is for it to write.
-const NOT_FOR_WORKERS: [&str; 11] = [
+const NOT_FOR_WORKERS: [&str; 13] = [
     "api_tokens",
     "audit_log",
     "billing_accounts",
@@ -26,7 +26,9 @@ const NOT_FOR_WORKERS: [&str; 11] = [
     "graph_runs",
     "idempotency_keys",
     "migrations",
+    "owner_checks",
     "partitions",
+    "scheduled_jobs",
     "sessions",
 ];
 

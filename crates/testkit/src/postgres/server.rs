@@ -313,6 +313,11 @@ impl Programs {
         folders
     }
 
+    /// Where one of the programs is, for whoever may run it.
+    pub fn path(&self, program: &str) -> PathBuf {
+        self.folder.join(program)
+    }
+
     /// A command that runs one of the programs as the user who may.
     pub fn command(&self, program: &str) -> Command {
         let (first, rest) = self.prefix_and(program, &[]);

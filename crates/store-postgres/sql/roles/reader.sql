@@ -1,0 +1,3 @@
+-- `punctual_reader` looks at the public views, and changes nothing.
+GRANT USAGE ON SCHEMA punctual TO punctual_reader;
+GRANT SELECT ON ALL TABLES IN SCHEMA punctual TO punctual_reader;

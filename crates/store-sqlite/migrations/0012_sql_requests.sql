@@ -1,0 +1,2 @@
+-- Nothing: what SQL may ask for is PostgreSQL's alone. The file of an SQLite store belongs to one program, and whoever
+-- can write to it could write anything; its users have the API and the command line.

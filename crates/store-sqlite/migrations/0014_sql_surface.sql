@@ -1,0 +1,1 @@
+-- Nothing: the SQL surface is PostgreSQL's alone; see migration 12.
