@@ -8,7 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use punctual_core::job::NewJob;
 use punctual_core::name::Name;
 use punctual_core::schedule::ScheduleDefinition;
-use punctual_core::store::Store;
+use punctual_core::store::{Store, StoreResult};
 use punctual_core::target::Target;
 use punctual_core::timing::TimingSpec;
 use punctual_engine::node::{self, NodeOptions, Signals};
@@ -28,6 +28,9 @@ const ENQUEUES: u64 = 300;
 /// A start: when, and for which slot if there is one.
 type Start = (Timestamp, Option<Timestamp>);
 
+/// A node that works until it is aborted.
+type Node = tokio::task::JoinHandle<StoreResult<()>>;
+
 /// Prints the figures of both stores.
 pub fn run() -> Outcome<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
@@ -43,14 +46,42 @@ pub fn run() -> Outcome<()> {
         let (url, options) = (database.url(), PostgresOptions::default());
         let one = PostgresStore::connect(&url, options.clone()).await?;
         let other = PostgresStore::connect(&url, options).await?;
-        measure("PostgreSQL, from another process", Arc::new(one), Arc::new(other)).await
+        measure("PostgreSQL, from another process", Arc::new(one), Arc::new(other)).await?;
+        by_sql(Arc::new(PostgresStore::connect(&url, PostgresOptions::default()).await?), &database).await
     })
+}
+
+/// The same for a job that SQL makes in a transaction of its own, as any language can.
+async fn by_sql(works: Arc<dyn Store>, database: &Database) -> Outcome<()> {
+    println!("PostgreSQL, by SQL");
+    let (node, mut starts) = working(works).await?;
+    let client = database.connect().await;
+    let make = async || {
+        client.batch_execute("BEGIN; SELECT punctual.add_job('tick', '{\"n\": 1}'); COMMIT").await?;
+        Ok(())
+    };
+    jobs(make, &mut starts).await?;
+    node.abort();
+    Ok(())
 }
 
 /// A node on one handle of a store; another handle is where jobs and schedules are made.
 async fn measure(title: &str, works: Arc<dyn Store>, makes: Arc<dyn Store>) -> Outcome<()> {
     println!("{title}");
-    let (tell, mut starts) = unbounded_channel::<Start>();
+    let (node, mut starts) = working(works).await?;
+    let make = async || {
+        makes.enqueue_jobs(vec![NewJob::new(Target::task("tick"))]).await?;
+        Ok(())
+    };
+    jobs(make, &mut starts).await?;
+    fires(&*makes, &mut starts).await?;
+    node.abort();
+    Ok(())
+}
+
+/// A node that has come to work, and what it starts.
+async fn working(works: Arc<dyn Store>) -> Outcome<(Node, UnboundedReceiver<Start>)> {
+    let (tell, starts) = unbounded_channel::<Start>();
     let handler = Handler::new(move |run: Context, _: serde_json::Value| {
         let _ended = tell.send((Timestamp::now(), run.job.slot_at));
         async { Ok::<_, TaskError>(()) }
@@ -67,19 +98,16 @@ async fn measure(title: &str, works: Arc<dyn Store>, makes: Arc<dyn Store>) -> O
         node::run_until(works, executors, NodeOptions::default(), signals, on_event).await
     });
     is_ready.await?;
-    jobs(&*makes, &mut starts).await?;
-    fires(&*makes, &mut starts).await?;
-    node.abort();
-    Ok(())
+    Ok((node, starts))
 }
 
 /// From the call that makes a job to its start, with pauses in which the node goes idle.
-async fn jobs(store: &dyn Store, starts: &mut UnboundedReceiver<Start>) -> Outcome<()> {
+async fn jobs(mut make: impl AsyncFnMut() -> Outcome<()>, starts: &mut UnboundedReceiver<Start>) -> Outcome<()> {
     let (mut waits, mut writes) = (Vec::new(), Vec::new());
     for n in 0..ENQUEUES {
         tokio::time::sleep(Duration::from_millis(30 + 53 * n % 140)).await;
         let asked = Timestamp::now();
-        store.enqueue_jobs(vec![NewJob::new(Target::task("tick"))]).await?;
+        make().await?;
         writes.push(Timestamp::now().duration_since(asked));
         let (started, _) = starts.recv().await.ok_or("the node ended")?;
         waits.push(started.duration_since(asked));

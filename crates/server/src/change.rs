@@ -215,7 +215,7 @@ impl Made {
     }
 
     /// The same for something that was there before, and was changed once for each key.
-    pub(crate) fn as_changed(self) -> Self {
+    pub(crate) fn into_changed(self) -> Self {
         Self { status: 200, ..self }
     }
 

@@ -28,13 +28,28 @@ CREATE TABLE punctual_internal.owner_checks (
   id smallint PRIMARY KEY CHECK (id = 1)
 );
 
+-- From now on these functions are called for people who may make tables and types of their own. Where no path names the
+-- schema of temporary ones, that is searched first, and a type `uuid` in it would be taken for the real one.
+DO $$
+DECLARE
+  function regprocedure;
+BEGIN
+  FOR function IN SELECT p.oid FROM pg_catalog.pg_proc AS p
+    WHERE p.pronamespace = 'punctual_internal'::regnamespace AND p.proconfig @> ARRAY['search_path=""']
+  LOOP
+    EXECUTE format('ALTER FUNCTION %s SET search_path = pg_catalog, pg_temp', function);
+  END LOOP;
+END
+$$;
+
 -- Who asks: the role that was last taken on by SET ROLE, or else the login. Not `current_user`, which is the owner of
 -- whatever function this is called from.
-CREATE FUNCTION punctual_internal.caller() RETURNS text LANGUAGE sql STABLE SET search_path = '' AS $$
+CREATE FUNCTION punctual_internal.caller() RETURNS text LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT CASE current_setting('role') WHEN 'none' THEN session_user::text ELSE current_setting('role') END
 $$;
 
-CREATE FUNCTION punctual_internal.is_admin() RETURNS boolean LANGUAGE sql STABLE SECURITY DEFINER SET search_path = '' AS $$
+CREATE FUNCTION punctual_internal.is_admin() RETURNS boolean
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
   SELECT pg_has_role(punctual_internal.caller(), n.nspowner, 'MEMBER')
     OR EXISTS (SELECT 1 FROM pg_catalog.pg_roles AS r
                WHERE r.rolname = 'punctual_admin' AND pg_has_role(punctual_internal.caller(), r.oid, 'MEMBER'))
@@ -42,19 +57,21 @@ CREATE FUNCTION punctual_internal.is_admin() RETURNS boolean LANGUAGE sql STABLE
 $$;
 
 -- Whether somebody is the caller himself, or a role that the caller belongs to.
-CREATE FUNCTION punctual_internal.owns(owner text) RETURNS boolean LANGUAGE sql STABLE SECURITY DEFINER SET search_path = '' AS $$
+CREATE FUNCTION punctual_internal.owns(owner text) RETURNS boolean
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
   SELECT coalesce($1 = punctual_internal.caller(), false)
     OR EXISTS (SELECT 1 FROM pg_catalog.pg_roles AS r
                WHERE r.rolname = $1 AND pg_has_role(punctual_internal.caller(), r.oid, 'MEMBER'))
 $$;
 
-CREATE FUNCTION punctual_internal.sees_all() RETURNS boolean LANGUAGE sql STABLE SECURITY DEFINER SET search_path = '' AS $$
+CREATE FUNCTION punctual_internal.sees_all() RETURNS boolean
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
   SELECT NOT EXISTS (SELECT 1 FROM punctual_internal.owner_checks) OR punctual_internal.is_admin()
 $$;
 
 -- Whether the caller may change what is somebody's; says so if not. What he does not see is not there for him.
 CREATE FUNCTION punctual_internal.check_owner(what text, named text, owner text) RETURNS void
-LANGUAGE plpgsql STABLE SET search_path = '' AS $$
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   IF punctual_internal.is_admin() OR punctual_internal.owns(owner) THEN
     RETURN;
@@ -67,7 +84,7 @@ END
 $$;
 
 CREATE FUNCTION punctual_internal.not_found(what text, named text) RETURNS void
-LANGUAGE plpgsql STABLE SET search_path = '' AS $$
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   RAISE EXCEPTION 'punctual: there is no % "%"', what, named USING ERRCODE = 'no_data_found',
     HINT = CASE what WHEN 'job' THEN 'SELECT id, state FROM punctual.jobs_overview shows those that are there.'
@@ -76,13 +93,14 @@ END
 $$;
 
 -- An id that carries a time, as the store makes them.
-CREATE FUNCTION punctual_internal.new_id(at timestamptz) RETURNS uuid LANGUAGE sql VOLATILE SET search_path = '' AS $$
+CREATE FUNCTION punctual_internal.new_id(at timestamptz) RETURNS uuid
+LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
   SELECT (punctual_internal.id_prefix($1) || right(replace(gen_random_uuid()::text, '-', ''), 16))::uuid
 $$;
 
 -- Who changed what, beside what the API writes.
 CREATE FUNCTION punctual_internal.audit(action text, subject text, before json DEFAULT NULL, after json DEFAULT NULL)
-RETURNS void LANGUAGE sql VOLATILE SET search_path = '' AS $$
+RETURNS void LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
   INSERT INTO punctual_internal.audit_log (id, at, actor, action, subject, before, after)
   VALUES (punctual_internal.new_id(now()), now(), punctual_internal.caller(), $1, $2, $3, $4)
 $$;
@@ -90,7 +108,7 @@ $$;
 -- The rule of names, as `punctual_core::name::check` has it. Refusing a little more does no harm; less would store what
 -- nobody can read again.
 CREATE FUNCTION punctual_internal.check_name(what text, given text) RETURNS void
-LANGUAGE plpgsql IMMUTABLE SET search_path = '' AS $$
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   blank text := '[\s\u0085\u00A0\u1680\u2000-\u200A\u2028\u2029\u202F\u205F\u3000]';
   problem text := CASE
@@ -109,7 +127,7 @@ $$;
 
 -- The shape of a cron expression: what can be said of it without reading it. The rest is told by `problem`.
 CREATE FUNCTION punctual_internal.check_schedule(given text) RETURNS void
-LANGUAGE plpgsql STABLE SET search_path = '' AS $$
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   trimmed text := btrim(given, E' \t\n\r');
   fields text[] := regexp_split_to_array(trimmed, '\s+');
@@ -146,7 +164,7 @@ $$;
 
 -- What `@at` says, or nothing.
 CREATE FUNCTION punctual_internal.at_of(given text) RETURNS timestamptz
-LANGUAGE plpgsql STABLE SET search_path = '' AS $$
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   rest text := substring(btrim(given, E' \t\n\r') FROM '(?i)^@at\s+(.*)$');
   at timestamptz;
@@ -163,14 +181,16 @@ END
 $$;
 
 -- An instant as the program writes it.
-CREATE FUNCTION punctual_internal.instant(at timestamptz) RETURNS text LANGUAGE sql STABLE SET search_path = '' AS $$
+CREATE FUNCTION punctual_internal.instant(at timestamptz) RETURNS text
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT to_char($1 AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS')
     || CASE WHEN date_trunc('second', $1) = $1 THEN ''
          ELSE '.' || rtrim(to_char($1 AT TIME ZONE 'UTC', 'US'), '0') END || 'Z'
 $$;
 
 -- A period as the program writes it: 1h30m.
-CREATE FUNCTION punctual_internal.period(us bigint) RETURNS text LANGUAGE sql IMMUTABLE SET search_path = '' AS $$
+CREATE FUNCTION punctual_internal.period(us bigint) RETURNS text
+LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT coalesce(nullif(concat(
     CASE WHEN $1 >= 86400000000 THEN $1 / 86400000000 || 'd' END,
     CASE WHEN $1 % 86400000000 >= 3600000000 THEN $1 % 86400000000 / 3600000000 || 'h' END,
@@ -179,13 +199,14 @@ CREATE FUNCTION punctual_internal.period(us bigint) RETURNS text LANGUAGE sql IM
     CASE WHEN $1 % 1000000 >= 1000 THEN $1 % 1000000 / 1000 || 'ms' END), ''), '0s')
 $$;
 
-CREATE FUNCTION punctual_internal.micros(length interval) RETURNS bigint LANGUAGE sql IMMUTABLE SET search_path = '' AS $$
+CREATE FUNCTION punctual_internal.micros(length interval) RETURNS bigint
+LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT (extract(epoch FROM $1) * 1000000)::bigint
 $$;
 
 -- Keeps what a schedule was, before it is edited.
 CREATE FUNCTION punctual_internal.keep_version(schedule uuid, at timestamptz) RETURNS void
-LANGUAGE sql VOLATILE SET search_path = '' AS $$
+LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
   INSERT INTO punctual_internal.schedule_versions (schedule_id, version, replaced_at, definition)
   SELECT id, version, $2, json_build_object(
     'name', name, 'description', description, 'labels', labels, 'cron', cron, 'every_us', every_us, 'at', at,
@@ -201,7 +222,7 @@ $$;
 -- Asks something of a schedule whose rows the caller has locked, and wakes whoever fires.
 CREATE FUNCTION punctual_internal.ask(schedule uuid, what text, from_version bigint DEFAULT NULL,
                                       at timestamptz DEFAULT NULL)
-RETURNS void LANGUAGE plpgsql SET search_path = '' AS $$
+RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   INSERT INTO punctual_internal.schedule_requests (schedule_id, asked_at, asked_by, what, from_version, at)
   VALUES (schedule, now(), punctual_internal.caller(), what, from_version, at);
@@ -213,7 +234,7 @@ $$;
 
 -- A schedule that is not deleted, for somebody who may change it; it is not deleted until his transaction is over.
 CREATE FUNCTION punctual_internal.own_schedule(job_name text) RETURNS punctual_internal.schedules
-LANGUAGE plpgsql SET search_path = '' AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   s punctual_internal.schedules;
 BEGIN
@@ -229,7 +250,7 @@ $$;
 
 -- Locks a schedule and where it stands, in the order in which everybody does, and says where it stands.
 CREATE FUNCTION punctual_internal.lock_schedule(schedule uuid) RETURNS punctual_internal.schedule_state
-LANGUAGE plpgsql SET search_path = '' AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   t punctual_internal.schedule_state;
 BEGIN
@@ -241,7 +262,7 @@ $$;
 
 -- Pauses at once; a resume that no node has carried out yet is taken back. Of one that is paused only the end changes.
 CREATE FUNCTION punctual_internal.pause(schedule uuid, note text, until timestamptz) RETURNS void
-LANGUAGE plpgsql SET search_path = '' AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   PERFORM punctual_internal.lock_schedule(schedule);
   UPDATE punctual_internal.schedule_state AS t
@@ -264,7 +285,7 @@ $$;
 
 -- Goes on; what passed meanwhile is told by whoever carries it out.
 CREATE FUNCTION punctual_internal.resume(schedule uuid) RETURNS void
-LANGUAGE plpgsql SET search_path = '' AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   PERFORM punctual_internal.lock_schedule(schedule);
   UPDATE punctual_internal.schedule_state AS t SET enabled = true, paused_until = NULL
@@ -277,7 +298,7 @@ $$;
 
 -- Ends a job that has not started; false when it is not one. The caller has locked its serial key, and settles it.
 CREATE FUNCTION punctual_internal.close_waiting(job uuid, code text) RETURNS boolean
-LANGUAGE plpgsql SET search_path = '' AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   waited boolean;
 BEGIN
@@ -297,7 +318,7 @@ $$;
 
 -- Deletes a schedule: what waits is cancelled, what runs goes on, its history stays.
 CREATE FUNCTION punctual_internal.end_schedule(schedule uuid) RETURNS void
-LANGUAGE plpgsql SET search_path = '' AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   live uuid;
 BEGIN
@@ -319,7 +340,7 @@ $$;
 
 -- Makes one job that is written out, and queues it. The answer is its id.
 CREATE FUNCTION punctual_internal.make_job(job punctual_internal.jobs) RETURNS uuid
-LANGUAGE plpgsql SET search_path = '' AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   IF job.serial_key IS NOT NULL THEN
     PERFORM punctual_internal.lock_serial_keys(ARRAY[job.serial_key]);
@@ -343,7 +364,7 @@ $$;
 
 -- The lane without tags of a queue and a job type, made if it is not there.
 CREATE FUNCTION punctual_internal.lane_of(queue_name text, type text) RETURNS bigint
-LANGUAGE plpgsql SET search_path = '' AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   found_id bigint;
 BEGIN

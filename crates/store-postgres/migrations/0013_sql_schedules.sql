@@ -38,7 +38,7 @@ CREATE INDEX scheduled_jobs_timezone ON punctual_internal.scheduled_jobs (timezo
 -- Brings a schedule's row here up to what the store has. What is alike already is left alone, so that what SQL wrote
 -- and the store took over comes back to nothing.
 CREATE FUNCTION punctual_internal.sync_scheduled_job(schedule uuid) RETURNS void
-LANGUAGE sql SECURITY DEFINER SET search_path = '' AS $$
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
   INSERT INTO punctual_internal.scheduled_jobs AS m (
     schedule_id, name, description, function_name, connection, schedule, timezone, enabled, input, queue, priority,
     serial, overlap, missed, timeout, max_attempts, jitter, starts_at, ends_at, calendar, labels, owner, created_at,
@@ -73,7 +73,7 @@ LANGUAGE sql SECURITY DEFINER SET search_path = '' AS $$
 $$;
 
 CREATE FUNCTION punctual_internal.schedule_changed() RETURNS trigger
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = '' AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   IF NEW.deleted_at IS NULL THEN
     PERFORM punctual_internal.sync_scheduled_job(NEW.id);
@@ -87,7 +87,7 @@ CREATE TRIGGER schedule_is_told AFTER INSERT OR UPDATE ON punctual_internal.sche
   FOR EACH ROW EXECUTE FUNCTION punctual_internal.schedule_changed();
 
 CREATE FUNCTION punctual_internal.schedule_switched() RETURNS trigger
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = '' AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   PERFORM punctual_internal.sync_scheduled_job(NEW.schedule_id);
   RETURN NULL;
@@ -98,7 +98,8 @@ CREATE TRIGGER switch_is_told AFTER UPDATE OF enabled ON punctual_internal.sched
   FOR EACH ROW WHEN (OLD.enabled <> NEW.enabled) EXECUTE FUNCTION punctual_internal.schedule_switched();
 
 -- Refuses a zone that the database does not know, and says which one may be meant.
-CREATE FUNCTION punctual_internal.check_zone(given text) RETURNS void LANGUAGE plpgsql STABLE SET search_path = '' AS $$
+CREATE FUNCTION punctual_internal.check_zone(given text) RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   meant text;
 BEGIN
@@ -118,7 +119,7 @@ END
 $$;
 
 CREATE FUNCTION punctual_internal.check_function_name(given text) RETURNS void
-LANGUAGE plpgsql STABLE SET search_path = '' AS $$
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   parts integer;
 BEGIN
@@ -136,7 +137,7 @@ $$;
 -- The shape of everything that SQL can write of a schedule: what is stored must be readable for every node.
 CREATE FUNCTION punctual_internal.check_scheduled_job(o punctual_internal.scheduled_jobs,
                                                      m punctual_internal.scheduled_jobs)
-RETURNS void LANGUAGE plpgsql STABLE SET search_path = '' AS $$
+RETURNS void LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   label record;
 BEGIN
@@ -213,7 +214,7 @@ END
 $$;
 
 CREATE FUNCTION punctual_internal.before_scheduled_job() RETURNS trigger
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = '' AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   IF TG_OP = 'DELETE' THEN
     -- Whoever deletes the schedule itself has done so before.
@@ -251,7 +252,7 @@ CREATE TRIGGER check_first BEFORE INSERT OR UPDATE OR DELETE ON punctual_interna
 
 -- What an audit row says of one.
 CREATE FUNCTION punctual_internal.told_of(job punctual_internal.scheduled_jobs) RETURNS json
-LANGUAGE sql STABLE SET search_path = '' AS $$
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT json_build_object(
     'name', $1.name, 'description', $1.description, 'function_name', $1.function_name, 'connection', $1.connection,
     'schedule', $1.schedule, 'timezone', $1.timezone, 'enabled', $1.enabled, 'input', $1.input, 'queue', $1.queue,
@@ -261,7 +262,7 @@ LANGUAGE sql STABLE SET search_path = '' AS $$
 $$;
 
 CREATE FUNCTION punctual_internal.make_scheduled_job(m punctual_internal.scheduled_jobs) RETURNS void
-LANGUAGE plpgsql SET search_path = '' AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   moment timestamptz := punctual_internal.at_of(m.schedule);
 BEGIN
@@ -287,7 +288,7 @@ $$;
 -- Carries over what differs, and leaves alone what SQL does not show.
 CREATE FUNCTION punctual_internal.edit_scheduled_job(o punctual_internal.scheduled_jobs,
                                                     m punctual_internal.scheduled_jobs)
-RETURNS void LANGUAGE plpgsql SET search_path = '' AS $$
+RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   moment timestamptz := punctual_internal.at_of(m.schedule);
   before punctual_internal.schedule_state := punctual_internal.lock_schedule(m.schedule_id);
@@ -338,7 +339,7 @@ END
 $$;
 
 CREATE FUNCTION punctual_internal.after_scheduled_job() RETURNS trigger
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = '' AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   IF TG_OP = 'INSERT' THEN
     IF NOT EXISTS (SELECT 1 FROM punctual_internal.schedules AS s WHERE s.id = NEW.schedule_id) THEN

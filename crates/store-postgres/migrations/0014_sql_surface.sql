@@ -89,7 +89,7 @@ LEFT JOIN punctual_internal.nodes AS n ON n.id = d.node_id
 WHERE (SELECT punctual_internal.sees_all()) OR punctual_internal.owns(m.owner);
 
 CREATE FUNCTION punctual.trigger_scheduled_job(job_name text, input json DEFAULT NULL) RETURNS jsonb
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = '' AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   s punctual_internal.schedules := punctual_internal.own_schedule(job_name);
   j punctual_internal.jobs;
@@ -119,13 +119,12 @@ BEGIN
   j.owner := s.owner;
   PERFORM punctual_internal.make_job(j);
   PERFORM punctual_internal.audit('schedule.trigger', 'schedule:' || s.id, NULL, json_build_object('job_id', j.id));
-  RETURN jsonb_build_object('success', true, 'run_id', j.id, 'job_name', s.name,
-                            'message', 'the job is queued; it runs as soon as a worker is free');
+  RETURN jsonb_build_object('success', true, 'run_id', j.id, 'job_name', s.name);
 END
 $$;
 
 CREATE FUNCTION punctual.pause_schedule(job_name text, note text DEFAULT NULL, until timestamptz DEFAULT NULL) RETURNS jsonb
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = '' AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   s punctual_internal.schedules := punctual_internal.own_schedule(job_name);
 BEGIN
@@ -144,7 +143,7 @@ END
 $$;
 
 CREATE FUNCTION punctual.resume_schedule(job_name text) RETURNS jsonb
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = '' AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   s punctual_internal.schedules := punctual_internal.own_schedule(job_name);
 BEGIN
@@ -155,7 +154,7 @@ END
 $$;
 
 CREATE FUNCTION punctual.reschedule(job_name text, at timestamptz) RETURNS jsonb
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = '' AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   s punctual_internal.schedules := punctual_internal.own_schedule(job_name);
   t punctual_internal.schedule_state := punctual_internal.lock_schedule(s.id);
@@ -176,7 +175,7 @@ END
 $$;
 
 CREATE FUNCTION punctual.skip_next(job_name text) RETURNS jsonb
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = '' AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   s punctual_internal.schedules := punctual_internal.own_schedule(job_name);
   t punctual_internal.schedule_state := punctual_internal.lock_schedule(s.id);
@@ -195,7 +194,7 @@ $$;
 
 -- What is paused has no next slot to move.
 CREATE FUNCTION punctual_internal.check_runs(s punctual_internal.schedules, t punctual_internal.schedule_state)
-RETURNS void LANGUAGE plpgsql STABLE SET search_path = '' AS $$
+RETURNS void LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   IF NOT t.enabled THEN
     RAISE EXCEPTION 'punctual: the schedule "%" is paused', s.name
@@ -211,7 +210,7 @@ CREATE TYPE punctual.job_spec AS (
 
 -- The document that `enqueue` reads, of one job; what could not be run or read again is refused.
 CREATE FUNCTION punctual_internal.job_document(spec punctual.job_spec, job_key_mode text) RETURNS json
-LANGUAGE plpgsql STABLE SET search_path = '' AS $$
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   flag text;
 BEGIN
@@ -281,7 +280,7 @@ CREATE FUNCTION punctual.add_job(
   max_attempts integer DEFAULT NULL, job_key text DEFAULT NULL, priority integer DEFAULT NULL, flags text[] DEFAULT NULL,
   job_key_mode text DEFAULT 'replace', queue text DEFAULT 'default', timeout interval DEFAULT NULL,
   function_name text DEFAULT NULL, connection text DEFAULT NULL, trace_context text DEFAULT NULL
-) RETURNS uuid LANGUAGE plpgsql SECURITY DEFINER SET search_path = '' AS $$
+) RETURNS uuid LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   RETURN (SELECT made FROM punctual_internal.enqueue(json_build_array(punctual_internal.job_document(
     ROW(identifier, payload, queue_name, run_at, max_attempts, job_key, priority, flags, queue, timeout, function_name,
@@ -290,7 +289,7 @@ END
 $$;
 
 CREATE FUNCTION punctual.add_jobs(specs punctual.job_spec[], job_key_preserve_run_at boolean DEFAULT false)
-RETURNS SETOF uuid LANGUAGE plpgsql SECURITY DEFINER SET search_path = '' AS $$
+RETURNS SETOF uuid LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   mode text := CASE WHEN job_key_preserve_run_at THEN 'preserve_run_at' ELSE 'replace' END;
   jobs json;
@@ -308,7 +307,7 @@ $$;
 
 -- A job for somebody who may change it.
 CREATE FUNCTION punctual_internal.own_job(wanted uuid) RETURNS punctual_internal.jobs
-LANGUAGE plpgsql STABLE SET search_path = '' AS $$
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   j punctual_internal.jobs;
 BEGIN
@@ -322,7 +321,7 @@ END
 $$;
 
 CREATE FUNCTION punctual.cancel_job(job_id uuid) RETURNS jsonb
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = '' AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   j punctual_internal.jobs := punctual_internal.own_job(job_id);
   became text;
@@ -366,7 +365,7 @@ END
 $$;
 
 CREATE FUNCTION punctual.retry_job(job_id uuid) RETURNS uuid
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = '' AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   j punctual_internal.jobs := punctual_internal.own_job(job_id);
   r punctual_internal.runs;
@@ -415,7 +414,7 @@ END
 $$;
 
 CREATE FUNCTION punctual.set_owner_checks(switched_on boolean) RETURNS void
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = '' AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   IF NOT punctual_internal.is_admin() THEN
     RAISE EXCEPTION 'punctual: only a member of punctual_admin switches the owner checks'

@@ -75,7 +75,7 @@ impl Tx<'_> {
         self.rows("SELECT pg_advisory_xact_lock(7815263003)", params![]).await?;
         let mut declared = Declared::default();
         for declaration in &declarations.schedules {
-            let schedule = self.declare_one(declarations.owner.as_ref(), declaration, &mut declared).await?;
+            let schedule = Box::pin(self.declare_one(declarations.owner.as_ref(), declaration, &mut declared)).await?;
             declared.schedules.push(schedule);
         }
         if declarations.remove_others {

@@ -21,7 +21,8 @@ pub(crate) struct CallArgs {
     /// Let HTTP jobs call this port of public addresses [default: 80, 443, 8080 and 8443]
     #[arg(long = "http-port", value_name = "PORT", env = "PUNCTUAL_HTTP_PORTS", value_delimiter = ',')]
     http_ports: Vec<u16>,
-    /// A database for SQL jobs: postgres://…, sqlite:PATH, or where its address is kept, env:VARIABLE or <file:/PATH>
+    /// A database for SQL jobs: postgres://…, sqlite:PATH, or where its address is kept, env:VARIABLE or <file:/PATH>; or
+    /// `store` for the store's own PostgreSQL database, as the store's own role
     #[arg(long = "sql-connection", value_name = "NAME=URL", env = "PUNCTUAL_SQL_CONNECTIONS", value_parser = pair)]
     sql_connections: Vec<(String, String)>,
     /// A function that SQL jobs may call, such as `main=jobs.clean_up` or main=jobs.*
@@ -35,6 +36,9 @@ pub(crate) struct CallArgs {
     secret_allow: Vec<String>,
 }
 
+/// What stands for the address of the store itself.
+const OF_THE_STORE: &str = "store";
+
 fn pair(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() && !value.is_empty() => Ok((name.to_owned(), value.to_owned())),
@@ -43,11 +47,12 @@ fn pair(text: &str) -> Result<(String, String), String> {
 }
 
 impl CallArgs {
-    /// Puts together what belongs to one connection, and refuses what belongs to none.
-    pub(crate) fn options(&self) -> Result<CallOptions, Stop> {
+    /// Puts together what belongs to one connection, and refuses what belongs to none. `store` is the address of the
+    /// store, if one was given; without one it is a file of our own.
+    pub(crate) fn options(&self, store: Option<&str>) -> Result<CallOptions, Stop> {
         let mut databases = BTreeMap::new();
         for (name, url) in &self.sql_connections {
-            if databases.insert(name.clone(), self.database(name, url)?).is_some() {
+            if databases.insert(name.clone(), self.database(name, url, store)?).is_some() {
                 return Err(Stop::usage(format!("--sql-connection {name} is given twice; use two names")));
             }
         }
@@ -65,7 +70,7 @@ impl CallArgs {
         })
     }
 
-    fn database(&self, name: &str, url: &str) -> Result<Database, Stop> {
+    fn database(&self, name: &str, url: &str, store: Option<&str>) -> Result<Database, Stop> {
         let of_this = |pairs: &[(String, String)]| -> Vec<String> {
             pairs.iter().filter(|(of, _)| of == name).map(|(_, value)| value.clone()).collect()
         };
@@ -89,8 +94,20 @@ impl CallArgs {
         }
         let allow = functions.iter().map(|text| text.parse::<FunctionPattern>()).collect::<Result<Vec<_>, _>>();
         let allow = allow.map_err(|error| Stop::usage(format!("--sql-allow {name}: {error}")))?;
-        Ok(Database::Postgres { address: address(name, url)?, allow })
+        let address = if url == OF_THE_STORE { own_address(name, store)? } else { address(name, url)? };
+        Ok(Database::Postgres { address, allow })
     }
+}
+
+/// The store's own address, password and all: it was not given with the connection, so that nobody reads it there.
+fn own_address(name: &str, store: Option<&str>) -> Result<Value, Stop> {
+    let is_postgres = |url: &&str| url.starts_with("postgres://") || url.starts_with("postgresql://");
+    store.filter(is_postgres).map(Value::from).ok_or_else(|| {
+        Stop::usage(format!(
+            "{name} is to be the store's own database, and that is an SQLite file, which has no functions; name a \
+             PostgreSQL store with --database postgres://…, or another database with --sql-connection {name}=URL"
+        ))
+    })
 }
 
 /// An address without a password, or where one with a password is kept: everybody on the machine can read arguments.

@@ -113,7 +113,7 @@ impl WorkerArgs {
     /// Refuses what cannot be meant, before anything is written.
     pub(crate) fn check(&self) -> Result<(), Stop> {
         self.options()?;
-        self.calls.options()?;
+        self.calls.options(self.database())?;
         self.graphs.check()
     }
 
@@ -150,7 +150,7 @@ impl WorkerArgs {
         self, store: Arc<dyn Store>, shown: &str, own: Vec<SocketAddr>, graphs: Option<GraphCaller>, out: &mut Output,
     ) -> Result<(), Stop> {
         let options = self.options()?;
-        let calls = CallOptions { own_addresses: own, ..self.calls.options()? };
+        let calls = CallOptions { own_addresses: own, ..self.calls.options(self.database())? };
         let signals = both_signals(Signals::listen()?);
         // A node that is stopped for as long as this has given up its lease, and so must its commands.
         let commands = CommandOptions { silence: options.lease * 2 / 3, ..CommandOptions::default() };

@@ -266,6 +266,43 @@ on_both_stores! {
     }
 }
 
+/// `main=store`, by options and by a file: the store's own database and role, what is allowed there and nothing else, and
+/// a password that stays unsaid although it was never given with the connection.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn b12_functions_of_the_stores_own_database_are_called_as_the_stores_role() {
+    let mut world = World::on_postgres().await;
+    let client = world.database().connect().await;
+    let script = "CREATE SCHEMA jobs;
+        CREATE FUNCTION jobs.who() RETURNS jsonb LANGUAGE sql AS
+          $$ SELECT jsonb_build_object('success', true, 'message', current_database() || ' ' || current_user) $$;
+        CREATE FUNCTION jobs.tell() RETURNS jsonb LANGUAGE plpgsql AS $$ BEGIN RAISE 'it is password-9c4e'; END $$;";
+    client.batch_execute(script).await.unwrap();
+    let who = "SELECT current_database() || ' ' || current_user";
+    let who: String = client.query_one(who, &[]).await.unwrap().get(0);
+    // The server of the tests asks for no password, and takes any.
+    let (scheme, rest) = world.url.split_once("://").unwrap();
+    let (user, host) = rest.rsplit_once('@').unwrap_or(("postgres", rest));
+    world.url = format!("{scheme}://{}:password-9c4e@{host}", user.split(':').next().unwrap());
+
+    let args = ["--sql-connection=main=store", "--sql-allow=main=jobs.who", "--sql-allow=main=jobs.tell"];
+    let worker = Worker::start(&world, &args.map(str::to_owned), &[]);
+    let run = world.run(sql("jobs.who")).await;
+    let output = run.output.as_ref().map(Json::as_str).unwrap_or_default();
+    assert!(output.contains(&who), "{who}: {run:?}");
+    let told = world.run(sql("jobs.tell")).await;
+    assert!(told.error.as_ref().unwrap().contains("it is [secret]"), "{told:?}");
+    assert!(!worker.log().contains("9c4e"), "{}", worker.log());
+    let refused = world.run(sql("punctual_internal.make_partitions")).await;
+    assert_eq!(refused.error_code, Some(ErrorCode::TargetRejected), "only what is allowed: {refused:?}");
+    drop(worker);
+
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("punctual.toml");
+    std::fs::write(&file, "sql_connections = [\"main=store\"]\nsql_allow = [\"main=jobs.who\"]\n").unwrap();
+    let _worker = Worker::start(&world, &[], &[("PUNCTUAL_CONFIG", file.to_str().unwrap())]);
+    assert_eq!(world.run(sql("jobs.who")).await.outcome, Outcome::Completed);
+}
+
 /// How a text looks where bytes are shown as hexadecimal digits.
 fn hex(text: &str) -> String {
     let digit = |half: u8| char::from_digit(u32::from(half), 16).expect("half a byte is a digit");
@@ -285,6 +322,9 @@ async fn d06_options_that_do_not_fit_are_refused_with_the_remedy() {
         (&["--sql-connection=main=postgres://h/db", "--sql-allow=main=b"], "schema.function"),
         (&["--sql-connection=local=sqlite:a.db"], "--sql-statements local=DIR"),
         (&["--sql-allow=main=a.b"], "--sql-connection main=URL"),
+        (&["--sql-connection=main=store", "--sql-allow=main=a.b"], "--database postgres://"),
+        (&["--sql-connection=main=store"], "--sql-allow main=SCHEMA.FUNCTION"),
+        (&["--sql-connection=main=store", "--sql-statements=main=."], "--sql-allow main=SCHEMA.FUNCTION"),
         (&["--secret-allow=TOKEN"], "env:NAME"),
     ] {
         let said = refusal(&world, args);

@@ -123,5 +123,5 @@ pub(crate) async fn skip_next(ask: Ask, Named(key): Named) -> Answered<Made> {
     // Asked twice, two slots are skipped; so the key counts here as it does where something is made.
     let fingerprint = crate::secret::fingerprint(&[b"skip-next", id.as_bytes()]);
     let skipped = ask.create(fingerprint, action, tell, |store| async move { store.skip_next(id, by).await }).await?;
-    Ok(skipped.as_changed().tagged(old.version))
+    Ok(skipped.into_changed().tagged(old.version))
 }

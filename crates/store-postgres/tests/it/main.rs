@@ -12,9 +12,11 @@ mod lists;
 mod partitions;
 mod plans;
 mod pooler;
+mod requests;
 mod roles;
 mod schema;
 mod sql_target;
+mod surface;
 mod tls;
 mod wake;
 

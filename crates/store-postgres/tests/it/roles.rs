@@ -33,14 +33,14 @@ const NOT_FOR_WORKERS: [&str; 13] = [
 ];
 
 /// A login of a role, on one database; gone with [`Login::drop_from`].
-struct Login {
+pub struct Login {
     name: String,
     url: String,
 }
 
 impl Login {
     /// With a name of its own, because logins belong to the whole server.
-    async fn of(role: &str, database: &Database) -> Self {
+    pub async fn of(role: &str, database: &Database) -> Self {
         let name = format!("{}_{role}", database.name());
         let make = format!("CREATE ROLE {name} LOGIN PASSWORD 'known' IN ROLE {role}");
         database.connect().await.batch_execute(&make).await.unwrap();
@@ -48,13 +48,13 @@ impl Login {
         Self { name, url }
     }
 
-    async fn connect(&self) -> Client {
+    pub async fn connect(&self) -> Client {
         let (client, connection) = tokio_postgres::connect(&self.url, NoTls).await.unwrap();
         tokio::spawn(connection);
         client
     }
 
-    async fn drop_from(self, database: &Database) {
+    pub async fn drop_from(self, database: &Database) {
         database.connect().await.batch_execute(&format!("DROP ROLE {}", self.name)).await.unwrap();
     }
 }
