@@ -148,6 +148,28 @@ async fn b01_a_change_takes_effect_without_a_restart() {
     assert_eq!(world.done("ada", "SELECT schedule FROM punctual.scheduled_jobs WHERE name = 'one'"), "0 0 1 1 *");
 }
 
+/// Whoever changes a schedule locks it in one order, and the node that carries the change out waits for nobody.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn b01_changes_in_quick_succession_are_not_in_the_way_of_the_scheduler() {
+    let world = SqlWorld::new().await;
+    let ear = Ear::new();
+    let _workers = [world.start_worker(&ear), world.start_worker(&ear)];
+    world.done("ada", TICK);
+    let insert =
+        "INSERT INTO punctual.scheduled_jobs (name, function_name, schedule) VALUES ('busy', 'jobs.tick', '@daily')";
+    world.done("ada", insert);
+    let mut changes = String::new();
+    for n in 0..108 {
+        let hour = n % 24;
+        let enabled = n % 3 != 0;
+        changes += &format!("UPDATE punctual.scheduled_jobs SET schedule = '0 {hour} * * *', enabled = {enabled};\n");
+    }
+    world.done("ada", &changes);
+    let planned =
+        "SELECT schedule, extract(hour FROM next_run_at AT TIME ZONE 'UTC'), problem FROM punctual.scheduled_jobs";
+    world.until_shown("ada", planned, "0 11 * * *|11|").await;
+}
+
 /// What becomes of a function that does not do as it should: its name, how it is made, and what its run says.
 const BAD: [(&str, &str, &str, &str); 5] = [
     (
