@@ -1,8 +1,8 @@
 //! A database for people who know SQL only: a login of every role, and workers that call their functions.
 
 use crate::process::{Ear, Setup, Worker};
+use crate::serve::punctual;
 use crate::world::World;
-use punctual_store_postgres::{PostgresOptions, PostgresStore};
 use punctual_testkit::clients::{self, Answer};
 use std::ops::Deref;
 use std::time::Duration;
@@ -45,8 +45,8 @@ impl SqlWorld {
     /// With the roles, and nobody but a login for workers.
     pub async fn with_worker_alone() -> Self {
         let world = Self(World::on_postgres().await);
-        let store = PostgresStore::connect(&world.url, PostgresOptions::default()).await.unwrap();
-        store.apply_roles().await.unwrap();
+        let made = punctual(&["migrate", "--roles", "--database", &world.url]).output().unwrap();
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
         world.make_login("works", "punctual_worker").await;
         world
     }
@@ -110,11 +110,7 @@ impl SqlWorld {
     /// A worker that may call what is in the schema `jobs`, as the role it logs in with.
     pub fn start_worker(&self, ear: &Ear) -> Worker {
         let url = self.url_of("works");
-        let env = [
-            ("PUNCTUAL_SQL_CONNECTIONS", "main=env:JOBS_URL"),
-            ("PUNCTUAL_SQL_ALLOW", "main=jobs.*"),
-            ("JOBS_URL", &url),
-        ];
+        let env = [("PUNCTUAL_SQL_CONNECTIONS", "main=store"), ("PUNCTUAL_SQL_ALLOW", "main=jobs.*")];
         let env = env.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
         Worker::start_as(&url, &Setup { log: "warn", env, ..Setup::default() }, ear)
     }
