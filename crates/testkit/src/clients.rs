@@ -15,6 +15,13 @@ pub fn psql(url: &str, script: &str) -> Answer {
     answer(start(command, script))
 }
 
+/// The same as it is shown to a person: with a heading, in columns.
+pub fn psql_shown(url: &str, script: &str) -> Answer {
+    let mut command = alone(&psql_program());
+    command.args(["-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", url, "-f", "-"]);
+    answer(start(command, script))
+}
+
 /// Runs a Python script, which finds the database in `DATABASE_URL` and can import `psycopg`.
 pub fn python(url: &str, script: &str) -> Answer {
     let mut command = alone(&installed("target/psycopg/bin/python"));

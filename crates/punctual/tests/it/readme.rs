@@ -26,7 +26,7 @@ fn walk() -> Vec<Step> {
 }
 
 /// Whether a line is as printed; `…` stands for anything.
-fn is_like(line: &str, printed: &str) -> bool {
+pub fn is_like(line: &str, printed: &str) -> bool {
     let mut rest = line;
     let mut parts = printed.split('…');
     let Some(first) = parts.next() else { return line.is_empty() };
