@@ -44,29 +44,38 @@ $$;
 
 -- Who asks: the role that was last taken on by SET ROLE, or else the login. Not `current_user`, which is the owner of
 -- whatever function this is called from.
-CREATE FUNCTION punctual_internal.caller() RETURNS text LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
-  SELECT CASE current_setting('role') WHEN 'none' THEN session_user::text ELSE current_setting('role') END
+CREATE FUNCTION punctual_internal.caller() RETURNS text LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  RETURN CASE current_setting('role') WHEN 'none' THEN session_user::text ELSE current_setting('role') END;
+END
 $$;
 
 CREATE FUNCTION punctual_internal.is_admin() RETURNS boolean
-LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-  SELECT pg_has_role(punctual_internal.caller(), n.nspowner, 'MEMBER')
-    OR EXISTS (SELECT 1 FROM pg_catalog.pg_roles AS r
-               WHERE r.rolname = 'punctual_admin' AND pg_has_role(punctual_internal.caller(), r.oid, 'MEMBER'))
-  FROM pg_catalog.pg_namespace AS n WHERE n.nspname = 'punctual_internal'
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  RETURN (
+    SELECT pg_has_role(punctual_internal.caller(), n.nspowner, 'MEMBER')
+      OR EXISTS (SELECT 1 FROM pg_catalog.pg_roles AS r
+                 WHERE r.rolname = 'punctual_admin' AND pg_has_role(punctual_internal.caller(), r.oid, 'MEMBER'))
+    FROM pg_catalog.pg_namespace AS n WHERE n.nspname = 'punctual_internal');
+END
 $$;
 
 -- Whether somebody is the caller himself, or a role that the caller belongs to.
 CREATE FUNCTION punctual_internal.owns(owner text) RETURNS boolean
-LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-  SELECT coalesce($1 = punctual_internal.caller(), false)
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  RETURN coalesce(owner = punctual_internal.caller(), false)
     OR EXISTS (SELECT 1 FROM pg_catalog.pg_roles AS r
-               WHERE r.rolname = $1 AND pg_has_role(punctual_internal.caller(), r.oid, 'MEMBER'))
+               WHERE r.rolname = owner AND pg_has_role(punctual_internal.caller(), r.oid, 'MEMBER'));
+END
 $$;
 
 CREATE FUNCTION punctual_internal.sees_all() RETURNS boolean
-LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-  SELECT NOT EXISTS (SELECT 1 FROM punctual_internal.owner_checks) OR punctual_internal.is_admin()
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  RETURN NOT EXISTS (SELECT 1 FROM punctual_internal.owner_checks) OR punctual_internal.is_admin();
+END
 $$;
 
 -- Whether the caller may change what is somebody's; says so if not. What he does not see is not there for him.

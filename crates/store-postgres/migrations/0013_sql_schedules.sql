@@ -2,7 +2,7 @@
 --
 -- A table beside `schedules`, because only a table can be inserted into with ON CONFLICT, and deleted from with a true
 -- count. Triggers keep the two alike: what SQL writes here is checked and carried over, what the API writes there is
--- brought here. `syncs` counts the latter, and so tells the two apart: nobody else can write it.
+-- brought here. `syncs` counts the latter, and so tells the two apart: nobody can write it by the view.
 
 CREATE TABLE punctual_internal.scheduled_jobs (
   id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -38,11 +38,12 @@ CREATE INDEX scheduled_jobs_timezone ON punctual_internal.scheduled_jobs (timezo
 -- Brings a schedule's row here up to what the store has. What is alike already is left alone, so that what SQL wrote
 -- and the store took over comes back to nothing.
 CREATE FUNCTION punctual_internal.sync_scheduled_job(schedule uuid) RETURNS void
-LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
   INSERT INTO punctual_internal.scheduled_jobs AS m (
     schedule_id, name, description, function_name, connection, schedule, timezone, enabled, input, queue, priority,
     serial, overlap, missed, timeout, max_attempts, jitter, starts_at, ends_at, calendar, labels, owner, created_at,
-    updated_at)
+    updated_at, syncs)
   SELECT s.id, s.name, s.description, s.target ->> 'function', s.target ->> 'connection',
     coalesce(s.cron, '@every ' || punctual_internal.period(s.every_us), '@at ' || punctual_internal.instant(s.at)),
     s.timezone, coalesce(t.enabled, true), s.input, s.queue, s.priority, s.serial, s.overlap,
@@ -50,10 +51,10 @@ LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     coalesce(s.missed ->> 'policy', 'once'), s.timeout_us * interval '1 microsecond',
     substring(s.retry ->> 'max_attempts' FROM '^[0-9]{1,9}$')::integer,
     s.jitter_us * interval '1 microsecond', s.starts_at, s.ends_at, s.calendar, s.labels, s.owner, s.created_at,
-    s.updated_at
+    s.updated_at, 1
   FROM punctual_internal.schedules AS s
   LEFT JOIN punctual_internal.schedule_state AS t ON t.schedule_id = s.id
-  WHERE s.id = $1 AND s.deleted_at IS NULL
+  WHERE s.id = sync_scheduled_job.schedule AND s.deleted_at IS NULL
   ON CONFLICT (schedule_id) DO UPDATE SET
     name = excluded.name, description = excluded.description, function_name = excluded.function_name,
     connection = excluded.connection, schedule = excluded.schedule, timezone = excluded.timezone,
@@ -69,7 +70,8 @@ LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
         (excluded.name, excluded.description, excluded.function_name, excluded.connection, excluded.schedule,
          excluded.timezone, excluded.enabled, excluded.input::text, excluded.queue, excluded.priority, excluded.serial,
          excluded.overlap, excluded.missed, excluded.timeout, excluded.max_attempts, excluded.jitter,
-         excluded.starts_at, excluded.ends_at, excluded.calendar, excluded.labels::text, excluded.owner)
+         excluded.starts_at, excluded.ends_at, excluded.calendar, excluded.labels::text, excluded.owner);
+END
 $$;
 
 CREATE FUNCTION punctual_internal.schedule_changed() RETURNS trigger
@@ -225,8 +227,6 @@ BEGIN
       PERFORM punctual_internal.check_owner('schedule', OLD.name, OLD.owner);
     END IF;
     RETURN OLD;
-  ELSIF TG_OP = 'INSERT' AND NEW.schedule_id IS NOT NULL OR TG_OP = 'UPDATE' AND NEW.syncs <> OLD.syncs THEN
-    RETURN NEW;
   ELSIF TG_OP = 'INSERT' THEN
     NEW.owner := coalesce(NEW.owner, punctual_internal.caller());
     NEW.schedule_id := punctual_internal.new_id(now());
@@ -235,7 +235,8 @@ BEGIN
     PERFORM punctual_internal.check_owner('schedule', OLD.name, OLD.owner);
     NEW.created_at := OLD.created_at;
   END IF;
-  IF NEW.owner IS DISTINCT FROM OLD.owner AND NOT punctual_internal.is_admin() AND NOT punctual_internal.owns(NEW.owner) THEN
+  IF NEW.owner IS DISTINCT FROM OLD.owner
+    AND NOT punctual_internal.is_admin() AND NOT punctual_internal.owns(NEW.owner) THEN
     RAISE EXCEPTION 'punctual: "%" is somebody else', NEW.owner USING ERRCODE = 'insufficient_privilege',
       HINT = 'Leave owner out, or ask a member of punctual_admin.';
   ELSIF NEW.owner IS NOT NULL THEN
@@ -250,7 +251,11 @@ BEGIN
   RETURN NEW;
 END
 $$;
-CREATE TRIGGER check_first BEFORE INSERT OR UPDATE OR DELETE ON punctual_internal.scheduled_jobs
+CREATE TRIGGER check_insert BEFORE INSERT ON punctual_internal.scheduled_jobs
+  FOR EACH ROW WHEN (NEW.syncs = 0) EXECUTE FUNCTION punctual_internal.before_scheduled_job();
+CREATE TRIGGER check_update BEFORE UPDATE ON punctual_internal.scheduled_jobs
+  FOR EACH ROW WHEN (NEW.syncs = OLD.syncs) EXECUTE FUNCTION punctual_internal.before_scheduled_job();
+CREATE TRIGGER check_delete BEFORE DELETE ON punctual_internal.scheduled_jobs
   FOR EACH ROW EXECUTE FUNCTION punctual_internal.before_scheduled_job();
 
 -- What an audit row says of one.
@@ -312,7 +317,7 @@ BEGIN
       every_us = CASE WHEN m.schedule = o.schedule THEN s.every_us END,
       at = CASE WHEN m.schedule = o.schedule THEN s.at ELSE moment END,
       timezone = m.timezone, starts_at = m.starts_at, ends_at = m.ends_at, calendar = m.calendar,
-      target = CASE WHEN m.function_name IS NOT DISTINCT FROM o.function_name AND m.connection IS NOT DISTINCT FROM o.connection
+      target = CASE WHEN (m.function_name, m.connection) IS NOT DISTINCT FROM (o.function_name, o.connection)
         THEN s.target
         ELSE json_build_object('kind', 'sql', 'connection', m.connection, 'function', m.function_name) END,
       input = m.input, queue = m.queue, priority = m.priority, serial = m.serial, overlap = m.overlap, owner = m.owner,
@@ -345,13 +350,9 @@ CREATE FUNCTION punctual_internal.after_scheduled_job() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   IF TG_OP = 'INSERT' THEN
-    IF NOT EXISTS (SELECT 1 FROM punctual_internal.schedules AS s WHERE s.id = NEW.schedule_id) THEN
-      PERFORM punctual_internal.make_scheduled_job(NEW);
-    END IF;
+    PERFORM punctual_internal.make_scheduled_job(NEW);
   ELSIF TG_OP = 'UPDATE' THEN
-    IF NEW.syncs = OLD.syncs THEN
-      PERFORM punctual_internal.edit_scheduled_job(OLD, NEW);
-    END IF;
+    PERFORM punctual_internal.edit_scheduled_job(OLD, NEW);
   ELSIF EXISTS (SELECT 1 FROM punctual_internal.schedules AS s WHERE s.id = OLD.schedule_id AND s.deleted_at IS NULL) THEN
     PERFORM punctual_internal.end_schedule(OLD.schedule_id);
     PERFORM punctual_internal.audit('schedule.delete', 'schedule:' || OLD.schedule_id, punctual_internal.told_of(OLD));
@@ -359,7 +360,11 @@ BEGIN
   RETURN NULL;
 END
 $$;
-CREATE TRIGGER carry_over AFTER INSERT OR UPDATE OR DELETE ON punctual_internal.scheduled_jobs
+CREATE TRIGGER carry_insert AFTER INSERT ON punctual_internal.scheduled_jobs
+  FOR EACH ROW WHEN (NEW.syncs = 0) EXECUTE FUNCTION punctual_internal.after_scheduled_job();
+CREATE TRIGGER carry_update AFTER UPDATE ON punctual_internal.scheduled_jobs
+  FOR EACH ROW WHEN (NEW.syncs = OLD.syncs) EXECUTE FUNCTION punctual_internal.after_scheduled_job();
+CREATE TRIGGER carry_delete AFTER DELETE ON punctual_internal.scheduled_jobs
   FOR EACH ROW EXECUTE FUNCTION punctual_internal.after_scheduled_job();
 
 REVOKE ALL ON FUNCTION punctual_internal.sync_scheduled_job(uuid) FROM PUBLIC;

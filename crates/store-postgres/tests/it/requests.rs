@@ -1,6 +1,7 @@
 //! What SQL asks of schedules: the same as the API does, in the order in which it was asked.
 
-use crate::harness::Own;
+use crate::harness::{Own, migrations};
+use crate::roles::install;
 use punctual_core::checks::Checks;
 use punctual_core::policies::Policies;
 use punctual_core::schedule::{Schedule, ScheduleDefinition};
@@ -8,7 +9,9 @@ use punctual_core::slot::SlotRow;
 use punctual_core::store::{ScheduleKey, Store};
 use punctual_core::target::{Sql, Target};
 use punctual_core::timing::TimingSpec;
+use punctual_store_postgres::{PostgresOptions, PostgresStore};
 use punctual_testkit::harness::block_on;
+use punctual_testkit::postgres::Database;
 use punctual_testkit::prelude::*;
 use std::time::SystemTime;
 use tokio_postgres::Client;
@@ -288,5 +291,27 @@ fn b01_what_the_api_does_is_there_for_sql_at_once() {
         twins.sql("INSERT INTO punctual.scheduled_jobs (name, function_name, schedule) VALUES ('t', 'f', '@daily')").await;
         let taken = store.create_schedule(minutely("t")).await.unwrap_err().to_string();
         assert!(taken.contains('t') && taken.contains("schedule"), "{taken}");
+    });
+}
+
+#[test]
+fn b01_schedules_from_before_the_surface_are_there_too() {
+    block_on(async {
+        let database = Database::empty().await;
+        let client = database.connect().await;
+        let before: Vec<_> = migrations().into_iter().filter(|file| !file.to_str().unwrap().contains("_sql_")).collect();
+        install(&client, &before).await;
+        let make = "INSERT INTO punctual_internal.schedules (id, name, every_us, target, seed, anchor_at, created_at,
+                      updated_at, deleted_at)
+                    SELECT gen_random_uuid(), n, 90000000, '{\"kind\":\"command\",\"argv\":[\"true\"]}', n, now(), now(),
+                      now(), CASE n WHEN 'gone' THEN now() END
+                    FROM unnest(ARRAY['kept', 'gone']) AS n;
+                    INSERT INTO punctual_internal.schedule_state (schedule_id, enabled, paused_at)
+                    SELECT id, false, now() FROM punctual_internal.schedules";
+        client.batch_execute(make).await.unwrap();
+        PostgresStore::connect(&database.url(), PostgresOptions::default()).await.unwrap();
+        let rows = client.query("SELECT name, schedule, enabled FROM punctual.scheduled_jobs", &[]).await.unwrap();
+        let found: Vec<(&str, &str, bool)> = rows.iter().map(|row| (row.get(0), row.get(1), row.get(2))).collect();
+        assert_eq!(found, [("kept", "@every 1m30s", false)]);
     });
 }

@@ -11,6 +11,7 @@ use punctual_testkit::harness::block_on;
 use punctual_testkit::postgres::Database;
 use punctual_testkit::prelude::*;
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, NoTls};
 use uuid::Uuid;
@@ -56,6 +57,20 @@ impl Login {
 
     pub async fn drop_from(self, database: &Database) {
         database.connect().await.batch_execute(&format!("DROP ROLE {}", self.name)).await.unwrap();
+    }
+}
+
+/// Somebody's installation as it was when there were only these migrations.
+pub async fn install(client: &Client, files: &[PathBuf]) {
+    client.batch_execute("CREATE SCHEMA punctual_internal").await.unwrap();
+    let table = "CREATE TABLE punctual_internal.migrations (number bigint PRIMARY KEY, name text NOT NULL,
+                 breaking boolean NOT NULL, applied_at timestamptz NOT NULL DEFAULT now())";
+    client.batch_execute(table).await.unwrap();
+    for file in files {
+        client.batch_execute(&std::fs::read_to_string(file).unwrap()).await.unwrap();
+        let number = file.file_name().unwrap().to_str().unwrap()[..4].parse::<i64>().unwrap();
+        let record = format!("INSERT INTO punctual_internal.migrations VALUES ({number}, 'old', true)");
+        client.batch_execute(&record).await.unwrap();
     }
 }
 
@@ -183,20 +198,9 @@ fn a25_a_role_that_was_let_in_may_use_what_a_migration_brings() {
     block_on(async {
         let database = Database::empty().await;
         let client = database.connect().await;
-        // Somebody's installation as it was one migration ago, with a worker's role.
-        let mut files = migrations();
-        files.sort();
-        files.pop();
-        client.batch_execute("CREATE SCHEMA punctual_internal").await.unwrap();
-        let table = "CREATE TABLE punctual_internal.migrations (number bigint PRIMARY KEY, name text NOT NULL,
-                     breaking boolean NOT NULL, applied_at timestamptz NOT NULL DEFAULT now())";
-        client.batch_execute(table).await.unwrap();
-        for file in &files {
-            client.batch_execute(&std::fs::read_to_string(file).unwrap()).await.unwrap();
-            let number = file.file_name().unwrap().to_str().unwrap()[..4].parse::<i64>().unwrap();
-            let record = format!("INSERT INTO punctual_internal.migrations VALUES ({number}, 'old', true)");
-            client.batch_execute(&record).await.unwrap();
-        }
+        // As it was one migration ago, with a worker's role.
+        let files = migrations();
+        install(&client, &files[..files.len() - 1]).await;
         let may = "SELECT has_table_privilege('punctual_worker', 'punctual_internal.queue', 'INSERT')";
         let make = "DO $$ BEGIN CREATE ROLE punctual_worker NOLOGIN;
                     EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL; END $$";
