@@ -58,12 +58,6 @@ async fn b01_the_usage_of_source_b_runs_in_psql_alone() {
     world.until_shown("ada", status, "daily_cleanup|t|t|t|1|100.00").await;
     let run = world.done("grace", &format!("SELECT it ->> 'run_id' {answer}"));
     world.until_shown("rita", status, "daily_cleanup|t|t|t|2|100.00").await;
-    for who in ["bert", "rita"] {
-        let said = world.refused(who, "SELECT punctual.trigger_scheduled_job('daily_cleanup')");
-        assert!(said.contains("ERROR:"), "{said}");
-    }
-    let said = world.refused("bert", "\\set VERBOSITY verbose\nSELECT punctual.trigger_scheduled_job('daily_cleanup')");
-    assert!(said.contains("42501") && said.contains("HINT:"), "{said}");
 
     let history = format!(
         "SELECT r.started_at <= r.completed_at, success, message, details ->> 'deleted_count', triggered_by, r.id = '{run}'
@@ -74,7 +68,7 @@ async fn b01_the_usage_of_source_b_runs_in_psql_alone() {
     assert_eq!(world.done("ada", &history), rows);
     assert_eq!(world.done("ada", "SELECT next_run_at FROM punctual.scheduled_jobs"), next, "triggering moves nothing");
 
-    // What source B asks of the history (B09), beside what the view says by itself.
+    // What source B asks of the history, beside what the view says by itself.
     let figures = "
         SELECT sj.name, count(*), abs(avg(duration_ms) - s.avg_duration_ms) < 1, max(duration_ms) = s.max_duration_ms,
                sum(CASE WHEN success THEN 1 ELSE 0 END)::float / count(*) * 100
@@ -82,6 +76,88 @@ async fn b01_the_usage_of_source_b_runs_in_psql_alone() {
         JOIN punctual.scheduled_job_status AS s ON s.job_id = sj.id
         WHERE r.started_at > now() - interval '7 days' GROUP BY sj.name, s.avg_duration_ms, s.max_duration_ms";
     assert_eq!(world.done("ada", figures), "daily_cleanup|2|t|t|100");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn b07_a_job_is_triggered_by_its_owner_or_an_admin_and_by_nobody_else() {
+    let world = SqlWorld::new().await;
+    world.done("ada", TICK);
+    let insert = "INSERT INTO punctual.scheduled_jobs (name, function_name, schedule, input)
+                  VALUES ('tick', 'jobs.tick', '@yearly', '{\"name\": \"usual\"}')";
+    world.done("ada", insert);
+    let trigger = "SELECT punctual.trigger_scheduled_job('tick')";
+    for who in ["bert", "rita"] {
+        let said = world.refused(who, &format!("\\set VERBOSITY verbose\n{trigger}"));
+        assert!(said.contains("42501"), "{said}");
+    }
+    assert!(world.refused("bert", trigger).contains("HINT:"));
+    let said = world.refused("ada", "SELECT punctual.trigger_scheduled_job('tock')");
+    assert!(said.contains("tock") && said.contains("HINT:"), "{said}");
+    // What is rolled back was never triggered.
+    world.done("ada", &format!("BEGIN; {trigger}; ROLLBACK"));
+    assert_eq!(world.number("SELECT count(*) FROM {jobs}").await, 0);
+
+    let _worker = world.start_worker(&Ear::new());
+    let next = "SELECT next_run_at FROM punctual.scheduled_jobs";
+    let planned = world.until_answer("ada", next, |next| !next.is_empty()).await;
+    world.done("ada", trigger);
+    world.done("grace", "SELECT punctual.trigger_scheduled_job('tick', '{\"name\": \"for once\"}')");
+    let ticks = "SELECT string_agg(name, ', ' ORDER BY name) FROM jobs.ticks";
+    world.until_shown("ada", ticks, "for once, usual").await;
+    assert_eq!(world.done("ada", next), planned, "triggering moves nothing");
+}
+
+/// A job of which two runs succeeded and then one failed, one after another.
+async fn two_good_and_one_bad(world: &SqlWorld) {
+    world.done(
+        "ada",
+        "CREATE FUNCTION jobs.mixed(input jsonb) RETURNS jsonb LANGUAGE sql AS $$
+           SELECT jsonb_build_object('success', input -> 'good', 'message', 'as asked') $$;
+         INSERT INTO punctual.scheduled_jobs (name, function_name, schedule, max_attempts)
+         VALUES ('mixed', 'jobs.mixed', '@yearly', 1)",
+    );
+    for (n, good) in [(1, true), (2, true), (3, false)] {
+        world.done("ada", &format!("SELECT punctual.trigger_scheduled_job('mixed', '{{\"good\": {good}}}')"));
+        world.until_shown("ada", "SELECT total_runs FROM punctual.scheduled_job_status", &n.to_string()).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn b08_the_status_of_a_job_is_what_its_runs_were() {
+    let world = SqlWorld::new().await;
+    let _worker = world.start_worker(&Ear::new());
+    let status =
+        "SELECT name, enabled, last_run_at IS NOT NULL, last_run_success, total_runs, success_rate_percent, running,
+                         next_run_at > now() FROM punctual.scheduled_job_status";
+    two_good_and_one_bad(&world).await;
+    world.until_shown("rita", status, "mixed|t|t|f|3|66.67|0|t").await;
+    world.done("ada", "UPDATE punctual.scheduled_jobs SET enabled = false");
+    assert_eq!(world.done("rita", status), "mixed|f|t|f|3|66.67|0|");
+    world.done("ada", "INSERT INTO punctual.scheduled_jobs (name, function_name, schedule) VALUES ('a new one', 'jobs.mixed', '@yearly')");
+    world.until_shown("rita", &format!("{status} ORDER BY name LIMIT 1"), "a new one|t|f||0||0|t").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn b09_figures_over_any_window_are_plain_sql() {
+    let world = SqlWorld::new().await;
+    let _worker = world.start_worker(&Ear::new());
+    two_good_and_one_bad(&world).await;
+    let over = |window: &str| {
+        format!(
+            "SELECT job_name, count(*), round(100.0 * count(*) FILTER (WHERE success) / count(*), 2),
+                    avg(duration_ms) BETWEEN min(duration_ms) AND max(duration_ms)
+             FROM punctual.scheduled_job_runs WHERE {window} GROUP BY job_name"
+        )
+    };
+    assert_eq!(world.done("ada", &over("started_at > now() - interval '7 days'")), "mixed|3|66.67|t");
+    let second = "SELECT started_at FROM punctual.scheduled_job_runs ORDER BY started_at OFFSET 1 LIMIT 1";
+    assert_eq!(world.done("ada", &over(&format!("started_at >= ({second})"))), "mixed|2|50.00|t");
+    assert_eq!(world.done("ada", &over("started_at > now()")), "");
+    // The view's own figures are of the same runs.
+    let agree = "SELECT abs(avg(r.duration_ms) - s.avg_duration_ms) < 1, max(r.duration_ms) = s.max_duration_ms
+                 FROM punctual.scheduled_job_runs AS r JOIN punctual.scheduled_job_status AS s USING (job_id)
+                 GROUP BY s.avg_duration_ms, s.max_duration_ms";
+    assert_eq!(world.done("ada", agree), "t|t");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -158,13 +234,12 @@ async fn b01_changes_in_quick_succession_are_not_in_the_way_of_the_scheduler() {
     let insert =
         "INSERT INTO punctual.scheduled_jobs (name, function_name, schedule) VALUES ('busy', 'jobs.tick', '@daily')";
     world.done("ada", insert);
-    let mut changes = String::new();
-    for n in 0..108 {
-        let hour = n % 24;
-        let enabled = n % 3 != 0;
-        changes += &format!("UPDATE punctual.scheduled_jobs SET schedule = '0 {hour} * * *', enabled = {enabled};\n");
-    }
-    world.done("ada", &changes);
+    let change = |n: u32| {
+        let (hour, enabled) = (n % 24, n % 3 != 0);
+        format!("UPDATE punctual.scheduled_jobs SET schedule = '0 {hour} * * *', enabled = {enabled};\n")
+    };
+    let changes: Vec<String> = (0..108).map(change).collect();
+    world.done("ada", &changes.concat());
     let planned =
         "SELECT schedule, extract(hour FROM next_run_at AT TIME ZONE 'UTC'), problem FROM punctual.scheduled_jobs";
     world.until_shown("ada", planned, "0 11 * * *|11|").await;
