@@ -235,7 +235,7 @@ async fn b01_changes_in_quick_succession_are_not_in_the_way_of_the_scheduler() {
         "INSERT INTO punctual.scheduled_jobs (name, function_name, schedule) VALUES ('busy', 'jobs.tick', '@daily')";
     world.done("ada", insert);
     let change = |n: u32| {
-        let (hour, enabled) = (n % 24, n % 3 != 0);
+        let (hour, enabled) = (n % 24, !n.is_multiple_of(3));
         format!("UPDATE punctual.scheduled_jobs SET schedule = '0 {hour} * * *', enabled = {enabled};\n")
     };
     let changes: Vec<String> = (0..108).map(change).collect();
