@@ -194,7 +194,9 @@ fn b01_several_things_that_are_asked_at_once_are_done_in_their_order() {
 
         // Paused again before anybody has carried out that it goes on.
         twins.sql("SELECT punctual.pause_schedule('s')").await;
-        twins.sql("BEGIN; SELECT punctual.resume_schedule('s'); SELECT punctual.pause_schedule('s', 'no'); COMMIT").await;
+        twins
+            .sql("BEGIN; SELECT punctual.resume_schedule('s'); SELECT punctual.pause_schedule('s', 'no'); COMMIT")
+            .await;
         twins.settled().await;
         let schedule = twins.schedule("s").await;
         assert_eq!(schedule.state.pause.unwrap().note.as_deref(), Some("no"));
@@ -221,7 +223,8 @@ fn b01_whoever_comes_next_finds_done_what_sql_asked_for() {
 fn b01_slots_between_the_asking_and_the_doing_are_not_lost() {
     block_on(async {
         let twins = Twins::new().await;
-        let insert = "INSERT INTO punctual.scheduled_jobs (name, function_name, schedule) VALUES ('s', 'f', '* * * * *')";
+        let insert =
+            "INSERT INTO punctual.scheduled_jobs (name, function_name, schedule) VALUES ('s', 'f', '* * * * *')";
         twins.sql(insert).await;
         // Nobody was there for an hour.
         twins
@@ -242,7 +245,8 @@ fn b01_slots_between_the_asking_and_the_doing_are_not_lost() {
 fn b01_what_only_the_scheduler_can_know_is_told_by_the_schedule_itself() {
     block_on(async {
         let twins = Twins::new().await;
-        let insert = "INSERT INTO punctual.scheduled_jobs (name, function_name, schedule) VALUES ('s', 'f', '99 * * * *')";
+        let insert =
+            "INSERT INTO punctual.scheduled_jobs (name, function_name, schedule) VALUES ('s', 'f', '99 * * * *')";
         twins.sql(insert).await;
         twins.settled().await;
         let problem = "SELECT problem FROM punctual.scheduled_jobs";
@@ -283,12 +287,17 @@ fn b01_what_the_api_does_is_there_for_sql_at_once() {
         twins.sql("UPDATE punctual.scheduled_jobs SET priority = 3, enabled = true").await;
         twins.settled().await;
         let now = twins.schedule("t").await;
-        assert_eq!((now.definition.timing, now.definition.target), (TimingSpec::Every { period: secs(90) }, made.definition.target));
+        assert_eq!(
+            (now.definition.timing, now.definition.target),
+            (TimingSpec::Every { period: secs(90) }, made.definition.target)
+        );
         assert_eq!((now.definition.priority, now.state.enabled), (3, true));
         store.delete_schedule(made.id).await.unwrap();
         assert_eq!(twins.own.number("SELECT count(*) FROM punctual.scheduled_jobs").await, 0);
         // The name is free again, for both.
-        twins.sql("INSERT INTO punctual.scheduled_jobs (name, function_name, schedule) VALUES ('t', 'f', '@daily')").await;
+        twins
+            .sql("INSERT INTO punctual.scheduled_jobs (name, function_name, schedule) VALUES ('t', 'f', '@daily')")
+            .await;
         let taken = store.create_schedule(minutely("t")).await.unwrap_err().to_string();
         assert!(taken.contains('t') && taken.contains("schedule"), "{taken}");
     });
@@ -299,7 +308,8 @@ fn b01_schedules_from_before_the_surface_are_there_too() {
     block_on(async {
         let database = Database::empty().await;
         let client = database.connect().await;
-        let before: Vec<_> = migrations().into_iter().filter(|file| !file.to_str().unwrap().contains("_sql_")).collect();
+        let before: Vec<_> =
+            migrations().into_iter().filter(|file| !file.to_str().unwrap().contains("_sql_")).collect();
         install(&client, &before).await;
         let make = "INSERT INTO punctual_internal.schedules (id, name, every_us, target, seed, anchor_at, created_at,
                       updated_at, deleted_at)
