@@ -178,7 +178,7 @@ pub struct Fired {
     pub replanned: usize,
     /// Schedules that could not be understood (E02).
     pub problems: usize,
-    /// Schedules that paused after failures, or whose pause was over.
+    /// Schedules that paused after failures, or whose pause was over, or of which SQL had asked something.
     pub steered: usize,
 }
 

@@ -28,7 +28,7 @@ pub struct FirePass {
     pub replanned: usize,
     /// Schedules that could not be understood (E02).
     pub problems: usize,
-    /// Schedules that paused after failures, or whose pause was over.
+    /// Schedules that paused after failures, or whose pause was over, or of which SQL had asked something.
     pub steered: usize,
     /// Delayed jobs whose time had come.
     pub promoted: usize,

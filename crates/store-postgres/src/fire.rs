@@ -116,7 +116,7 @@ impl Tx<'_> {
         let (mut plain, mut one_by_one) = (Vec::new(), Vec::new());
         for (id, schedule) in asked {
             match schedule {
-                Ok(_) => one_by_one.push(id),
+                Ok(_) => self.fire_alone(id, true, capped, node, &mut fired).await?,
                 Err(problem) => self.set_problem(id, &problem.to_string(), &mut fired).await?,
             }
         }
@@ -152,7 +152,7 @@ impl Tx<'_> {
             one_by_one.extend(plain.iter().map(|decided| decided.schedule.id));
         }
         for id in one_by_one {
-            self.fire_alone(id, capped, node, &mut fired).await?;
+            self.fire_alone(id, false, capped, node, &mut fired).await?;
         }
         Ok(fired)
     }
@@ -185,15 +185,16 @@ impl Tx<'_> {
         Ok(false)
     }
 
-    /// Fires one schedule by itself. What is wrong with it becomes its problem and nobody else's (E02).
+    /// Fires one schedule by itself. What is wrong with it becomes its problem and nobody else's (E02). One of which
+    /// something was asked was steered, and not mended.
     async fn fire_alone(
-        &self, id: ScheduleId, capped: &mut CappedPass, node: Option<NodeId>, fired: &mut Fired,
+        &self, id: ScheduleId, asked: bool, capped: &mut CappedPass, node: Option<NodeId>, fired: &mut Fired,
     ) -> Work<()> {
         self.word("SAVEPOINT alone").await?;
         let problem = match self.decide_and_write(id, capped, node).await {
             Ok(Written { problem: Some(problem), .. }) => problem,
             Ok(written) => {
-                count(fired, written);
+                count(fired, Written { steered: written.steered || asked, ..written });
                 return Ok(());
             }
             Err(failure) if failure.is_of_the_data() => StoreError::from(failure).to_string(),
