@@ -82,9 +82,10 @@ async fn c12_jobs_of_any_language_come_with_their_transaction_and_wake_a_worker(
     world.done("ada", "CREATE TABLE jobs.orders (what text)");
     let url = world.url_of("ada");
     let all: [(&str, Client, &str, [&str; 2]); 3] = [
+        // First the quickest, so that the worker has slept for long when it comes.
+        ("psql", clients::psql, PSQL, ["ROLLBACK", "COMMIT"]),
         ("psycopg", clients::python, PYTHON, ["rollback", "commit"]),
         ("pg", clients::node, NODE, ["ROLLBACK", "COMMIT"]),
-        ("psql", clients::psql, PSQL, ["ROLLBACK", "COMMIT"]),
     ];
     let mut idle = Idle::start(&world.url).await;
     let before = world.number(TRACES).await;
