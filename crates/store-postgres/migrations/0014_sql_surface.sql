@@ -4,6 +4,13 @@
 -- Whoever may use them is told by the roles (`sql/roles/`). The views look with the rights of their owner and let each
 -- row through by whom it belongs to; the functions work with the rights of their owner after they have looked who asks.
 
+-- Why a schedule stands still, if that is not as it was meant: one that never had a time ahead among them.
+CREATE FUNCTION punctual_internal.problem_of(t punctual_internal.schedule_state) RETURNS text
+LANGUAGE sql IMMUTABLE AS $$
+  SELECT coalesce($1.problem, CASE WHEN $1.exhausted_at IS NOT NULL AND $1.last_slot_at IS NULL
+                                THEN 'there is no time ahead at which it is due' END)
+$$;
+
 CREATE VIEW punctual.scheduled_jobs WITH (security_barrier) AS
 SELECT m.id, m.name, m.description, m.function_name, m.schedule, m.timezone, m.enabled,
   (SELECT r.last_run_at FROM punctual_internal.schedule_results AS r WHERE r.schedule_id = m.schedule_id) AS last_run_at,
@@ -13,8 +20,7 @@ SELECT m.id, m.name, m.description, m.function_name, m.schedule, m.timezone, m.e
   (SELECT m.schedule_id) AS schedule_id,
   (SELECT s.job_type FROM punctual_internal.schedules AS s WHERE s.id = m.schedule_id) AS kind,
   (SELECT t.next_run_at FROM punctual_internal.schedule_state AS t WHERE t.schedule_id = m.schedule_id) AS next_run_at,
-  (SELECT coalesce(t.problem, CASE WHEN t.exhausted_at IS NOT NULL AND t.last_slot_at IS NULL
-                                THEN 'there is no time ahead at which it is due' END)
+  (SELECT punctual_internal.problem_of(t)
    FROM punctual_internal.schedule_state AS t WHERE t.schedule_id = m.schedule_id) AS problem,
   (SELECT t.paused_at FROM punctual_internal.schedule_state AS t
    WHERE t.schedule_id = m.schedule_id AND NOT t.enabled) AS paused_at,
@@ -51,7 +57,7 @@ SELECT m.id AS job_id, m.name, m.enabled, e.last_run_at,
   a.avg_duration_ms, a.max_duration_ms,
   (SELECT count(*) FROM punctual_internal.schedule_live AS v
    JOIN punctual_internal.running AS g ON g.job_id = v.job_id WHERE v.schedule_id = m.schedule_id) AS running,
-  t.next_run_at, t.problem
+  t.next_run_at, punctual_internal.problem_of(t) AS problem
 FROM punctual_internal.scheduled_jobs AS m
 JOIN punctual_internal.schedule_state AS t ON t.schedule_id = m.schedule_id
 LEFT JOIN punctual_internal.schedule_results AS e ON e.schedule_id = m.schedule_id
