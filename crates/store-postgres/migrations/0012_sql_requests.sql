@@ -269,6 +269,24 @@ BEGIN
 END
 $$;
 
+-- Why a schedule stands still, if that is not as it was meant: one that never had a time ahead among them.
+CREATE FUNCTION punctual_internal.problem_of(t punctual_internal.schedule_state) RETURNS text
+LANGUAGE sql IMMUTABLE AS $$
+  SELECT coalesce($1.problem, CASE WHEN $1.exhausted_at IS NOT NULL AND $1.last_slot_at IS NULL
+                                THEN 'there is no time ahead at which it is due' END)
+$$;
+
+-- What is paused has no next slot to move.
+CREATE FUNCTION punctual_internal.check_runs(s punctual_internal.schedules, t punctual_internal.schedule_state)
+RETURNS void LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  IF NOT t.enabled THEN
+    RAISE EXCEPTION 'punctual: the schedule "%" is paused', s.name
+      USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'Resume it first: SELECT punctual.resume_schedule(…).';
+  END IF;
+END
+$$;
+
 -- Pauses at once; a resume that no node has carried out yet is taken back. Of one that is paused only the end changes.
 CREATE FUNCTION punctual_internal.pause(schedule uuid, note text, until timestamptz) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$

@@ -4,13 +4,6 @@
 -- Whoever may use them is told by the roles (`sql/roles/`). The views look with the rights of their owner and let each
 -- row through by whom it belongs to; the functions work with the rights of their owner after they have looked who asks.
 
--- Why a schedule stands still, if that is not as it was meant: one that never had a time ahead among them.
-CREATE FUNCTION punctual_internal.problem_of(t punctual_internal.schedule_state) RETURNS text
-LANGUAGE sql IMMUTABLE AS $$
-  SELECT coalesce($1.problem, CASE WHEN $1.exhausted_at IS NOT NULL AND $1.last_slot_at IS NULL
-                                THEN 'there is no time ahead at which it is due' END)
-$$;
-
 CREATE VIEW punctual.scheduled_jobs WITH (security_barrier) AS
 SELECT m.id, m.name, m.description, m.function_name, m.schedule, m.timezone, m.enabled,
   (SELECT r.last_run_at FROM punctual_internal.schedule_results AS r WHERE r.schedule_id = m.schedule_id) AS last_run_at,
@@ -195,17 +188,6 @@ BEGIN
   PERFORM punctual_internal.ask(s.id, 'skip_next');
   PERFORM punctual_internal.audit('schedule.skip_next', 'schedule:' || s.id);
   RETURN jsonb_build_object('success', true, 'job_name', s.name, 'skipped', t.next_slot_at);
-END
-$$;
-
--- What is paused has no next slot to move.
-CREATE FUNCTION punctual_internal.check_runs(s punctual_internal.schedules, t punctual_internal.schedule_state)
-RETURNS void LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
-BEGIN
-  IF NOT t.enabled THEN
-    RAISE EXCEPTION 'punctual: the schedule "%" is paused', s.name
-      USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'Resume it first: SELECT punctual.resume_schedule(…).';
-  END IF;
 END
 $$;
 

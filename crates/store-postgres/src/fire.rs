@@ -116,7 +116,7 @@ impl Tx<'_> {
         let (mut plain, mut one_by_one) = (Vec::new(), Vec::new());
         for (id, schedule) in asked {
             match schedule {
-                Ok(_) => self.fire_alone(id, true, capped, node, &mut fired).await?,
+                Ok(_) => Box::pin(self.fire_alone(id, true, capped, node, &mut fired)).await?,
                 Err(problem) => self.set_problem(id, &problem.to_string(), &mut fired).await?,
             }
         }

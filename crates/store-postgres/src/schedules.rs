@@ -95,7 +95,8 @@ impl Tx<'_> {
         if schedule.is_none() || asked.is_empty() {
             return Ok(schedule);
         }
-        self.carry_out(id, &asked).await?;
+        // Seldom, and large: off the stack of everybody who locks a schedule.
+        Box::pin(self.carry_out(id, &asked)).await?;
         Ok(Some(self.schedule(id).await?))
     }
 
