@@ -66,7 +66,6 @@ fn without_database(url: &str) -> String {
 }
 
 /// Starts the shared server unless it runs, and holds on to it for as long as this process lives.
-#[expect(clippy::zombie_processes, reason = "the server outlives this process")]
 fn use_shared_server() -> (String, File) {
     let root = shared_root();
     std::fs::create_dir_all(&root).expect("a folder for the server can be made");
@@ -80,14 +79,25 @@ fn use_shared_server() -> (String, File) {
     let address = match std::fs::read_to_string(root.join("url")) {
         Ok(address) if answers(&address) => address,
         _ => {
-            let cluster = Cluster::new(&root, false);
-            cluster.spawn(UNTIL_UNUSED, Stdio::null());
-            cluster.wait();
+            let (cluster, _keeper) = started(|| Cluster::new(&root, false), UNTIL_UNUSED, Stdio::null);
             std::fs::write(root.join("url"), &cluster.address).expect("the address can be kept");
             cluster.address
         }
     };
     (address, users)
+}
+
+/// A server that answers. The port that was free a moment ago may have been taken meanwhile, for example by a connection
+/// of another test: then the server ends at once, and another one is made.
+fn started(make: impl Fn() -> Cluster, script: &str, stdin: impl Fn() -> Stdio) -> (Cluster, Child) {
+    for _ in 0..5 {
+        let cluster = make();
+        let mut keeper = cluster.spawn(script, stdin());
+        if cluster.comes_up(&mut keeper) {
+            return (cluster, keeper);
+        }
+    }
+    panic!("no server stays up");
 }
 
 /// One folder for each user and each checkout, so that nobody stops what somebody else uses.
@@ -124,24 +134,25 @@ impl PrivateServer {
     /// Starts one with more in its environment, such as another clock.
     pub fn start_with(durable: bool, env: &[(String, String)]) -> Self {
         let root = if durable { std::env::temp_dir() } else { fast_folder() };
-        Self::run(Cluster { env: env.to_vec(), ..Cluster::new(&root, durable) })
+        Self::run(|| Cluster { env: env.to_vec(), ..Cluster::new(&root, durable) })
     }
 
     /// Starts one that speaks TLS to whoever wants it.
     pub fn start_with_tls(certificate: &Certificate) -> Self {
-        let mut cluster = Cluster::new(&fast_folder(), false);
-        certificate.install(&cluster.folder, cluster.programs.owner);
-        let file = |name: &str| cluster.folder.join(name).display().to_string();
-        let (certificate, key) = (file("server.pem"), file("server.key"));
-        cluster.extra =
-            vec!["ssl=on".to_owned(), format!("ssl_cert_file={certificate}"), format!("ssl_key_file={key}")];
-        Self::run(cluster)
+        Self::run(|| {
+            let mut cluster = Cluster::new(&fast_folder(), false);
+            certificate.install(&cluster.folder, cluster.programs.owner);
+            let file = |name: &str| cluster.folder.join(name).display().to_string();
+            let (certificate, key) = (file("server.pem"), file("server.key"));
+            cluster.extra =
+                vec!["ssl=on".to_owned(), format!("ssl_cert_file={certificate}"), format!("ssl_key_file={key}")];
+            cluster
+        })
     }
 
-    fn run(cluster: Cluster) -> Self {
-        let mut keeper = cluster.spawn(UNTIL_THE_PIPE_CLOSES, Stdio::piped());
+    fn run(make: impl Fn() -> Cluster) -> Self {
+        let (cluster, mut keeper) = started(make, UNTIL_THE_PIPE_CLOSES, Stdio::piped);
         let guard = keeper.stdin.take();
-        cluster.wait();
         Self { cluster, guard, keeper }
     }
 
@@ -245,6 +256,21 @@ impl Cluster {
             assert!(begun.elapsed() < PATIENCE, "the server does not start: {}", self.log());
             std::thread::sleep(Duration::from_millis(50));
         }
+    }
+
+    /// Waits until the server answers; false when it has ended instead. An answer on its port alone is no sign of it: that
+    /// may be somebody else's.
+    fn comes_up(&self, keeper: &mut Child) -> bool {
+        let begun = Instant::now();
+        while !(self.log().contains("listening on IPv4") && self.is_ready()) {
+            assert!(begun.elapsed() < PATIENCE, "the server does not start: {}", self.log());
+            let gone = keeper.try_wait().is_ok_and(|ended| ended.is_some());
+            if gone || self.log().contains("could not create any TCP/IP sockets") {
+                return false;
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        true
     }
 
     fn is_ready(&self) -> bool {
