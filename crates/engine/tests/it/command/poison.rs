@@ -38,7 +38,7 @@ async fn c13_who_forks_twice_and_leaves_the_session_is_found() {
     let time = unlike_any_other();
     let daemon = format!(
         "for i in 1 2 3; do (env -i setsid sh -c 'env -i setsid sleep {time} & sleep {time} &' &) ; done; \
-         while [ $(pgrep -c -f 'sleep {time}') -lt 6 ]; do :; done; echo gone"
+         while [ $(pgrep -c -x -f 'sleep {time}') -lt 6 ]; do :; done; echo gone"
     );
     let (id, run) = beside_neighbours(&commands, job(script(&daemon))).await;
     assert_eq!((run.outcome, run.exit_code), (Outcome::Completed, Some(0)));
