@@ -125,6 +125,13 @@ pub enum Sent {
     },
 }
 
+impl Sent {
+    /// It did not arrive, and nobody said when to try again.
+    pub fn failed(error: impl Into<String>) -> Self {
+        Self::Failed { error: error.into(), retry_after: None }
+    }
+}
+
 /// What brings messages to channels.
 #[async_trait]
 pub trait Courier: Send + Sync {

@@ -8,3 +8,4 @@ pub mod event;
 pub mod message;
 pub mod quiet;
 pub mod rule;
+pub mod wording;
