@@ -13,6 +13,7 @@ pub mod flow;
 pub mod lease;
 pub mod memory;
 pub mod node;
+pub mod notify;
 pub mod offers;
 mod permit;
 mod phase;

@@ -20,6 +20,7 @@ pub mod langgraph;
 pub mod model;
 pub mod postgres;
 pub mod property;
+pub mod receivers;
 pub mod sim;
 pub mod steps;
 pub mod verbs;

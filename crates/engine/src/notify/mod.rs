@@ -1,0 +1,4 @@
+//! Telling people what happened.
+
+#[cfg(feature = "http")]
+pub mod courier;
