@@ -106,6 +106,13 @@ const TOOLS: &[Tool] = &[
         install: Install::PipFile(&LANGGRAPH),
     },
     Tool {
+        name: "prometheus",
+        purpose: "reads figures and the expressions over them, for the tests of /metrics and of the dashboard",
+        needed_by: &["unit"],
+        found_by: &[Probe::Installed(&PROMETHEUS)],
+        install: Install::PipFile(&PROMETHEUS),
+    },
+    Tool {
         name: "deploy-linters",
         purpose: "check the container and Kubernetes files",
         needed_by: &["deploy"],
@@ -131,6 +138,7 @@ const TOOLS: &[Tool] = &[
 
 const DEPLOY: PipFile = PipFile { file: "xtask/python/deploy.txt", folder: "target/deploy-linters" };
 const LANGGRAPH: PipFile = PipFile { file: "xtask/python/langgraph.txt", folder: "target/langgraph" };
+const PROMETHEUS: PipFile = PipFile { file: "xtask/python/prometheus.txt", folder: "target/prometheus" };
 const PSYCOPG: PipFile = PipFile { file: "xtask/python/psycopg.txt", folder: "target/psycopg" };
 const RECEIVERS: PipFile = PipFile { file: "xtask/python/receivers.txt", folder: "target/receivers" };
 const NODE_PG: NpmFolder = NpmFolder { from: "xtask/node", folder: "target/node-pg" };

@@ -72,6 +72,7 @@ pub mod job_key;
 pub mod json;
 pub mod ledger;
 pub mod limits;
+pub mod meter;
 pub mod name;
 pub mod notify;
 pub mod offers;

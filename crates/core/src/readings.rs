@@ -277,6 +277,19 @@ pub struct Stats {
     pub nodes: u64,
 }
 
+/// The connections of a store that keeps some.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PoolFigures {
+    /// How many there may be.
+    pub max: usize,
+    /// How many there are.
+    pub open: usize,
+    /// How many of those nobody uses.
+    pub idle: usize,
+    /// How many callers wait for one.
+    pub waiting: usize,
+}
+
 /// A run's place in the order in which runs ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ended {
@@ -329,6 +342,16 @@ pub trait Readings: Send + Sync {
 
     /// Figures of the whole; runs are counted that ended at or after an instant.
     async fn stats(&self, ended_since: Timestamp) -> StoreResult<Stats>;
+
+    /// Which database it is, in one word, for figures.
+    fn kind(&self) -> &'static str {
+        "other"
+    }
+
+    /// Its connections, where there is a pool of them.
+    fn pool_figures(&self) -> Option<PoolFigures> {
+        None
+    }
 }
 
 #[cfg(test)]

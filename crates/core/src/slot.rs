@@ -3,6 +3,7 @@
 use crate::id::{JobId, NodeId, ScheduleId};
 use crate::words::words;
 use jiff::Timestamp;
+use std::collections::BTreeMap;
 
 words! {
     /// What became of a slot.
@@ -45,6 +46,35 @@ words! {
         OverLimit = "over_limit",
         /// Skipped: the schedule was edited and this is no longer one of its slots.
         Edited = "edited",
+    }
+}
+
+/// How many slots did not run, by why.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct NotRun(BTreeMap<Reason, u64>);
+
+impl NotRun {
+    /// Counts some more.
+    pub fn add(&mut self, reason: Reason, slots: u64) {
+        *self.0.entry(reason).or_default() += slots;
+    }
+
+    /// Counts what others have counted.
+    pub fn add_all(&mut self, others: &Self) {
+        others.iter().for_each(|(reason, slots)| self.add(reason, slots));
+    }
+
+    /// Each reason that there was, with its number.
+    pub fn iter(&self) -> impl Iterator<Item = (Reason, u64)> {
+        self.0.iter().map(|(reason, slots)| (*reason, *slots))
+    }
+}
+
+impl FromIterator<(Reason, u64)> for NotRun {
+    fn from_iter<I: IntoIterator<Item = (Reason, u64)>>(counted: I) -> Self {
+        let mut all = Self::default();
+        counted.into_iter().for_each(|(reason, slots)| all.add(reason, slots));
+        all
     }
 }
 

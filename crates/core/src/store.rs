@@ -26,7 +26,7 @@ use crate::readings::Readings;
 use crate::records::RunRecords;
 use crate::run::{ErrorCode, Outcome};
 use crate::schedule::{Schedule, ScheduleDefinition};
-use crate::slot::SlotRow;
+use crate::slot::{NotRun, SlotRow};
 use crate::template::Parameter;
 pub use crate::template::Template;
 use crate::upkeep::Upkeep;
@@ -174,6 +174,8 @@ pub struct Fired {
     pub jobs: Vec<JobId>,
     /// Slots that were decided not to run, ranges counted in full.
     pub slots_not_run: u64,
+    /// The same by why.
+    pub not_run: NotRun,
     /// Schedules whose null or impossible plan was made anew (E01, A08).
     pub replanned: usize,
     /// Schedules that could not be understood (E02).

@@ -116,6 +116,18 @@ impl Target {
         if matches!(self, Self::Flow(_)) { flow::usual_retry() } else { RetryPolicy::default() }
     }
 
+    /// What it is, in one word of a closed set.
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::Command(_) => "command",
+            Self::Http(_) => "http",
+            Self::Sql(_) => "sql",
+            Self::Task(_) => "task",
+            Self::Flow(_) => "flow",
+            Self::Graph(_) => "graph",
+        }
+    }
+
     /// The job type: what a node must offer to run it, and what limits per type count.
     ///
     /// Handlers and connections differ from node to node, so their names are part of it; every node that runs

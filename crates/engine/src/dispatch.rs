@@ -5,13 +5,16 @@
 
 use crate::clock::Uptime;
 use crate::lease::HeldLease;
+use crate::measure::{Stopwatch, tell_claim};
 use crate::phase::Phase;
 use crate::scribe::Scribe;
 use crate::stop::StopHandle;
 use crate::work::{Executors, run_job};
 use punctual_core::execute::{StopReason, stopped};
 use punctual_core::id::{ClaimId, JobId};
+use punctual_core::closing::Again;
 use punctual_core::limits::Claimed;
+use punctual_core::meter::{RunEnd, StoreVerb};
 use punctual_core::store::{
     ClaimRequest, ClaimedJob, FinishResult, FinishedRun, Heartbeat, Store, StoreError, StoreResult,
 };
@@ -56,6 +59,10 @@ struct RunningJob {
     stop: StopHandle,
     /// When the answer to its claim had come, on the node's own clock.
     since: Duration,
+    /// When it began, on the same.
+    began_at: Duration,
+    /// The kind of its target.
+    kind: &'static str,
 }
 
 /// A job that was claimed ahead.
@@ -108,6 +115,7 @@ pub struct Desk {
     uptime: Uptime,
     running: RunningSet,
     scribe: Arc<Scribe>,
+    stopwatch: Stopwatch,
     tasks: JoinSet<FinishedRun>,
     /// Claimed and not started.
     waiting: VecDeque<WaitingJob>,
@@ -133,12 +141,18 @@ impl Desk {
             options,
             uptime,
             running,
+            stopwatch: Stopwatch::unread(),
             tasks: JoinSet::new(),
             waiting: VecDeque::new(),
             ended: Vec::new(),
             strays: BTreeSet::new(),
             left: Vec::new(),
         }
+    }
+
+    /// Tells what it does to whoever counts.
+    pub(crate) fn measured(self, stopwatch: Stopwatch) -> Self {
+        Self { stopwatch, ..self }
     }
 
     /// How many more jobs it would take.
@@ -181,12 +195,24 @@ impl Desk {
     fn note_end(&mut self, end: Result<FinishedRun, tokio::task::JoinError>) {
         match end {
             Ok(end) => {
-                self.running.lock().remove(&end.job_id);
+                if let Some(run) = self.running.lock().remove(&end.job_id) {
+                    self.count_end(&run, &end);
+                }
                 self.ended.push(end);
             }
             // Runs are not aborted one by one, and panics are caught inside; the lease's end cleans up what is left.
             Err(error) => tracing::error!("a run's task was lost: {error}"),
         }
+    }
+
+    fn count_end(&self, run: &RunningJob, end: &FinishedRun) {
+        // A flow that goes on with its steps has not ended, and its own end comes without a node.
+        if end.again == Again::BySteps {
+            return;
+        }
+        let took = self.uptime.now().saturating_sub(run.began_at);
+        let (outcome, error_code) = (end.outcome, end.error_code);
+        self.stopwatch.meter.run_ended(RunEnd { kind: run.kind, outcome, error_code, took });
     }
 
     /// Reports what has ended and claims what there is room for, both at once. Nothing is lost when the store
@@ -210,6 +236,7 @@ impl Desk {
         if claim && held {
             self.start_waiting();
         }
+        self.stopwatch.meter.at_work(self.running.len(), self.options.room);
         match reported {
             Ok(results) => {
                 let done_with =
@@ -236,12 +263,14 @@ impl Desk {
             return Ok(Vec::new());
         }
         let _phase = Phase::enter("finish");
-        let results = match self.store.finish_runs_if_leased(self.lease.lease, reports.to_vec()).await {
+        let finish = self.store.finish_runs_if_leased(self.lease.lease, reports.to_vec());
+        let results = match self.stopwatch.time(StoreVerb::Finish, finish).await {
             // One report that cannot be stored must not hold up the others.
             Err(StoreError::Internal(_) | StoreError::Invalid(_)) => self.report_one_by_one(reports).await?,
             results => results?,
         };
         let refused = results.iter().filter(|result| matches!(result, FinishResult::LostLease)).count();
+        self.stopwatch.meter.runs_reported(results.len(), refused);
         if refused > 0 {
             tracing::warn!(refused, "reports came too late and were refused; the record stays as it is");
         }
@@ -276,7 +305,9 @@ impl Desk {
             limit,
         };
         let _phase = Phase::enter("claim");
-        self.store.claim_jobs_if_leased(request).await
+        let claimed = self.stopwatch.time(StoreVerb::Claim, self.store.claim_jobs_if_leased(request)).await?;
+        tell_claim(&*self.stopwatch.meter, &claimed);
+        Ok(claimed)
     }
 
     /// Starts what was claimed, as far as there is room.
@@ -284,8 +315,9 @@ impl Desk {
         while self.running.len() < self.options.room
             && let Some(WaitingJob { claimed, since }) = self.waiting.pop_front()
         {
-            let (stop, id) = (StopHandle::default(), claimed.job.id);
-            self.running.lock().insert(id, RunningJob { stop: stop.clone(), since });
+            let (stop, id, kind) = (StopHandle::default(), claimed.job.id, claimed.job.spec.target.kind());
+            let began_at = self.uptime.now();
+            self.running.lock().insert(id, RunningJob { stop: stop.clone(), since, began_at, kind });
             let (executors, grace, scribe) = (self.executors.clone(), self.options.grace, Arc::clone(&self.scribe));
             self.tasks.spawn(async move { run_job(&executors, claimed, stop, grace, &scribe).await });
         }
@@ -362,5 +394,6 @@ impl Desk {
         self.running.lock().clear();
         self.waiting.clear();
         self.ended.clear();
+        self.stopwatch.meter.at_work(0, self.options.room);
     }
 }

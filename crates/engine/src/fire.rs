@@ -1,11 +1,15 @@
 //! Firing: the pass that decides what is due, and the loop that sleeps until something is.
 
 use crate::clock::Uptime;
+use crate::measure::Stopwatch;
 use crate::memory::{Fallback, Memory, MemoryOptions, fire_from_memory};
 use crate::phase::Phase;
 use punctual_core::id::{NodeId, ScheduleId};
+use punctual_core::meter::{Meter, NoMeter, StoreVerb};
+use punctual_core::slot::NotRun;
 use punctual_core::store::{Store, StoreResult};
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::sleep;
 
@@ -24,6 +28,8 @@ pub struct FirePass {
     pub jobs: usize,
     /// Slots that were decided not to run.
     pub slots_not_run: u64,
+    /// The same by why.
+    pub not_run: NotRun,
     /// Plans that were made anew (E01, A08).
     pub replanned: usize,
     /// Schedules that could not be understood (E02).
@@ -47,6 +53,7 @@ impl FirePass {
         self.schedules += batch.schedules;
         self.jobs += batch.jobs;
         self.slots_not_run += batch.slots_not_run;
+        self.not_run.add_all(&batch.not_run);
         self.replanned += batch.replanned;
         self.problems += batch.problems;
         self.steered += batch.steered;
@@ -62,12 +69,16 @@ impl FirePass {
 /// Fires what is due and promotes the delayed jobs whose time has come, in batches of at most `limit`, until nothing
 /// is due or the pass has reached its bound.
 pub async fn fire_once(store: &dyn Store, node: Option<NodeId>, limit: usize) -> StoreResult<FirePass> {
+    fire_pass(store, node, limit, &Stopwatch::unread()).await
+}
+
+async fn fire_pass(store: &dyn Store, node: Option<NodeId>, limit: usize, watch: &Stopwatch) -> StoreResult<FirePass> {
     let mut pass = FirePass::default();
     for _ in 0..BATCHES_PER_PASS {
-        let batch = fire_batch(store, node, limit).await?;
+        let batch = fire_batch(store, node, limit, watch).await?;
         pass.add(&batch);
         // A schedule with much to catch up on is due again at once, so a short batch is not the end.
-        pass.more = is_due_now(store).await?;
+        pass.more = is_due_now(store, watch).await?;
         if !pass.more || !batch.changed_anything() {
             break;
         }
@@ -75,17 +86,18 @@ pub async fn fire_once(store: &dyn Store, node: Option<NodeId>, limit: usize) ->
     Ok(pass)
 }
 
-async fn fire_batch(store: &dyn Store, node: Option<NodeId>, limit: usize) -> StoreResult<FirePass> {
+async fn fire_batch(store: &dyn Store, node: Option<NodeId>, limit: usize, watch: &Stopwatch) -> StoreResult<FirePass> {
     let phase = Phase::enter("fire");
-    let fired = store.fire_due(node, limit).await;
+    let fired = watch.time(StoreVerb::Fire, store.fire_due(node, limit)).await;
     drop(phase);
     // Delayed jobs, retries among them, do not wait for schedules that cannot be fired.
-    let promoted = store.promote_due_jobs(limit).await;
+    let promoted = watch.time(StoreVerb::Promote, store.promote_due_jobs(limit)).await;
     let (fired, promoted) = (fired?, promoted?);
     Ok(FirePass {
         schedules: fired.schedules,
         jobs: fired.jobs.len(),
         slots_not_run: fired.slots_not_run,
+        not_run: fired.not_run,
         replanned: fired.replanned,
         problems: fired.problems,
         steered: fired.steered,
@@ -94,8 +106,8 @@ async fn fire_batch(store: &dyn Store, node: Option<NodeId>, limit: usize) -> St
     })
 }
 
-async fn is_due_now(store: &dyn Store) -> StoreResult<bool> {
-    Ok(store.next_due_in().await?.is_some_and(|wait| !wait.is_positive()))
+async fn is_due_now(store: &dyn Store, watch: &Stopwatch) -> StoreResult<bool> {
+    Ok(watch.time(StoreVerb::NextDue, store.next_due_in()).await?.is_some_and(|wait| !wait.is_positive()))
 }
 
 /// How the loop goes about it.
@@ -111,6 +123,8 @@ pub struct FireOptions {
     pub memory: MemoryOptions,
     /// The schedules that this node's program declares.
     pub declared: Vec<ScheduleId>,
+    /// Who counts.
+    pub meter: Arc<dyn Meter>,
 }
 
 impl Default for FireOptions {
@@ -121,6 +135,7 @@ impl Default for FireOptions {
             sweep: Duration::from_secs(30),
             memory: MemoryOptions::default(),
             declared: Vec::new(),
+            meter: Arc::new(NoMeter),
         }
     }
 }
@@ -143,6 +158,7 @@ pub async fn run_until(
     let mut shutdown = pin!(shutdown);
     let mut plans = store.plan_changes();
     let mut memory = Memory::new(options.memory.clone(), options.declared.clone());
+    let stopwatch = Stopwatch::new(Arc::clone(&options.meter), uptime);
     let (mut setback, mut changed) = (false, true);
     loop {
         let mut stale_in = memory.stale_in(uptime.now(), changed);
@@ -153,7 +169,7 @@ pub async fn run_until(
             }
             (changed, stale_in) = (false, None);
         }
-        let nap = match until_due(store, options.sweep, setback).await {
+        let nap = match until_due(store, options.sweep, setback, &stopwatch).await {
             Ok(nap) => nap,
             // Whoever cannot say when something is due is asked to fire, so that it is noticed when he cannot.
             Err(error) => {
@@ -184,7 +200,8 @@ async fn fire_somehow(
 ) -> bool {
     let mut setback = true;
     if memory.asks_store(uptime.now()) {
-        let (fallback, pass) = match fire_once(store, options.node, options.limit).await {
+        let stopwatch = Stopwatch::new(Arc::clone(&options.meter), uptime);
+        let (fallback, pass) = match fire_pass(store, options.node, options.limit, &stopwatch).await {
             Ok(pass) => (memory.succeeded(), Some(pass)),
             Err(error) => {
                 tracing::warn!("failed to fire what is due: {error}");
@@ -216,11 +233,13 @@ async fn fire_somehow(
 }
 
 /// How long until there is something to do in the store.
-async fn until_due(store: &dyn Store, sweep: Duration, setback: bool) -> StoreResult<Duration> {
+async fn until_due(
+    store: &dyn Store, sweep: Duration, setback: bool, stopwatch: &Stopwatch,
+) -> StoreResult<Duration> {
     if setback {
         return Ok(SETBACK);
     }
-    let wait = store.next_due_in().await?;
+    let wait = stopwatch.time(StoreVerb::NextDue, store.next_due_in()).await?;
     Ok(wait.map_or(sweep, |wait| Duration::try_from(wait).unwrap_or(Duration::ZERO).min(sweep)))
 }
 

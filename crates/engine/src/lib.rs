@@ -11,6 +11,7 @@ pub mod dispatch;
 pub mod fire;
 pub mod flow;
 pub mod lease;
+mod measure;
 pub mod memory;
 pub mod node;
 pub mod notify;

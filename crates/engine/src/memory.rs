@@ -214,6 +214,7 @@ pub async fn fire_from_memory(store: &dyn Store, node: Option<NodeId>, memory: &
         pass.schedules += done.fired.schedules;
         pass.jobs += done.fired.jobs.len();
         pass.slots_not_run += done.fired.slots_not_run;
+        pass.not_run.add_all(&done.fired.not_run);
         pass.problems += done.fired.problems;
         memory.learn(done.schedules);
     }

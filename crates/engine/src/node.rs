@@ -8,6 +8,7 @@ use crate::dispatch::{Desk, DeskOptions, RunningSet};
 use crate::fire::{self, FireOptions, FirePass, FireWatch};
 use crate::flow;
 use crate::lease::HeldLease;
+use crate::measure::{Stopwatch, tell_pass};
 use crate::memory::{Fallback, MemoryOptions};
 use crate::offers;
 use crate::reconcile;
@@ -16,6 +17,7 @@ use crate::retain::{self, Keep};
 use crate::work::Executors;
 use punctual_core::execute::StopReason;
 use punctual_core::id::ScheduleId;
+use punctual_core::meter::{Meter, NoMeter, StoreVerb};
 use punctual_core::store::{Heartbeat, NewNode, Store, StoreError, StoreResult};
 use punctual_core::upkeep::Declarations;
 use std::pin::Pin;
@@ -58,6 +60,8 @@ pub struct NodeOptions {
     pub memory: MemoryOptions,
     /// The schedules that the program declares.
     pub declarations: Declarations,
+    /// Who counts what the node does.
+    pub meter: Arc<dyn Meter>,
 }
 
 impl Default for NodeOptions {
@@ -75,6 +79,7 @@ impl Default for NodeOptions {
             retain: Duration::from_secs(600),
             memory: MemoryOptions::default(),
             declarations: Declarations::default(),
+            meter: Arc::new(NoMeter),
         }
     }
 }
@@ -134,6 +139,7 @@ pub async fn run_until(
                 return Ok(());
             }
             End::Fenced => {
+                options.meter.lease_lost();
                 on_event(NodeEvent::Fenced);
                 // It was on its way out, and there is nothing left to wait for.
                 if life.is_draining() {
@@ -210,15 +216,19 @@ impl Life {
         let (say, fallbacks) = mpsc::unbounded_channel();
         let draining = watch::Sender::new(false);
         let mut loops = tokio::task::JoinSet::new();
-        loops.spawn(keep_lease(Arc::clone(&store), lease.clone(), running.clone(), options.heartbeat, uptime, tell));
+        let stopwatch = Stopwatch::new(Arc::clone(&options.meter), uptime);
+        let beating = Beating { lease: lease.clone(), every: options.heartbeat, uptime, stopwatch: stopwatch.clone() };
+        loops.spawn(keep_lease(Arc::clone(&store), beating, running.clone(), tell));
         let firing = FireOptions {
             node: Some(lease.lease.node_id),
             sweep: options.sweep,
             memory: options.memory.clone(),
             declared,
+            meter: Arc::clone(&options.meter),
             ..FireOptions::default()
         };
-        loops.spawn(fire_on_time(Arc::clone(&store), firing, uptime, Fallbacks(say), draining.subscribe()));
+        let watch = Firings { say, meter: Arc::clone(&options.meter) };
+        loops.spawn(fire_on_time(Arc::clone(&store), firing, uptime, watch, draining.subscribe()));
         let (history, keep, every) = (Arc::clone(&store), options.keep, options.retain);
         loops.spawn(async move { retain::run(&*history, keep, every).await });
         let (past, every) = (Arc::clone(&store), options.sweep);
@@ -231,9 +241,10 @@ impl Life {
         loops.spawn(async move { reconcile::run(&*plans, every).await });
         let (needs, every) = (Arc::clone(&store), options.sweep);
         loops.spawn(async move { offers::run(&*needs, every).await });
-        loops.spawn(watch_others(Arc::clone(&store), options.clone(), uptime));
+        loops.spawn(watch_others(Arc::clone(&store), options.clone(), uptime, stopwatch.clone()));
         let desk =
             Desk::new(Arc::clone(&store), lease.clone(), executors.clone(), options.desk.clone(), uptime, running);
+        let desk = desk.measured(stopwatch);
         let (changes, options) = (store.changes(), options.clone());
         Self { desk, loops, beats, fallbacks, changes, options, draining, lease, uptime, store }
     }
@@ -342,25 +353,33 @@ impl Life {
     }
 }
 
+/// What renews a lease, and how often.
+struct Beating {
+    lease: HeldLease,
+    every: Duration,
+    uptime: Uptime,
+    stopwatch: Stopwatch,
+}
+
 /// Renews the lease on a task of its own, so that no amount of work delays it. When it cannot be renewed in time,
 /// everything is stopped from here, whatever the desk is waiting for.
-async fn keep_lease(
-    store: Arc<dyn Store>, lease: HeldLease, running: RunningSet, every: Duration, uptime: Uptime,
-    tell: mpsc::Sender<Beat>,
-) {
+async fn keep_lease(store: Arc<dyn Store>, beating: Beating, running: RunningSet, tell: mpsc::Sender<Beat>) {
+    let Beating { lease, every, uptime, stopwatch } = beating;
     let mut ticks = interval(every);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         let next_beat = async {
             ticks.tick().await;
             let sent_at = uptime.now();
-            lease.renew(&*store, sent_at).await.map(|beat| (beat, sent_at))
+            let beat = stopwatch.time(StoreVerb::Heartbeat, lease.renew(&*store, sent_at)).await;
+            beat.map(|beat| (beat, sent_at))
         };
         let beat = tokio::select! {
             biased;
             beat = next_beat => beat,
             () = until_over(&lease, uptime) => Err(StoreError::LostLease),
         };
+        stopwatch.meter.lease_renewed(beat.is_ok());
         let over = match beat {
             // A desk that is busy hears the next one; the renewal must not wait for it.
             Ok((beat, sent_at)) => {
@@ -388,20 +407,25 @@ async fn until_over(lease: &HeldLease, uptime: Uptime) {
     }
 }
 
-/// Hands on where the firing loop fires from; its jobs are found by the desk without its help.
-struct Fallbacks(mpsc::UnboundedSender<Fallback>);
+/// Counts what the firing loop does, and hands on where it fires from; its jobs are found by the desk without its help.
+struct Firings {
+    say: mpsc::UnboundedSender<Fallback>,
+    meter: Arc<dyn Meter>,
+}
 
-impl FireWatch for Fallbacks {
-    fn on_pass(&mut self, _pass: &FirePass) {}
+impl FireWatch for Firings {
+    fn on_pass(&mut self, pass: &FirePass) {
+        tell_pass(&*self.meter, pass);
+    }
 
     fn on_fallback(&mut self, fallback: Fallback) {
         // The node may be on its way out; then there is nobody to tell.
-        let _gone = self.0.send(fallback);
+        let _gone = self.say.send(fallback);
     }
 }
 
 async fn fire_on_time(
-    store: Arc<dyn Store>, options: FireOptions, uptime: Uptime, mut watch: Fallbacks,
+    store: Arc<dyn Store>, options: FireOptions, uptime: Uptime, mut watch: Firings,
     mut draining: watch::Receiver<bool>,
 ) {
     let ended = async move {
@@ -411,14 +435,16 @@ async fn fire_on_time(
 }
 
 /// Looks for lost nodes several times in a lease, so that one is noticed soon after its time.
-async fn watch_others(store: Arc<dyn Store>, options: NodeOptions, uptime: Uptime) {
+async fn watch_others(store: Arc<dyn Store>, options: NodeOptions, uptime: Uptime, stopwatch: Stopwatch) {
     let mut observer = Observer::new(options.lease);
     let mut ticks = interval((options.lease / 5).clamp(Duration::from_millis(50), options.sweep));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        if let Err(error) = recover_once(&*store, &mut observer, uptime).await {
-            tracing::warn!("failed to look for lost nodes: {error}");
+        let pass = recover_once(&*store, &mut observer, uptime);
+        match stopwatch.time(StoreVerb::Recover, pass).await {
+            Ok(recovered) => stopwatch.meter.recovered(recovered.nodes, recovered.closed.len()),
+            Err(error) => tracing::warn!("failed to look for lost nodes: {error}"),
         }
     }
 }

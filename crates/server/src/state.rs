@@ -8,6 +8,7 @@ use crate::limits::Limits;
 use crate::metrics::Metrics;
 use crate::settings::Settings;
 use punctual_core::graph::GraphExecutor;
+use punctual_core::meter::Meter;
 use punctual_core::store::Store;
 use std::sync::Arc;
 use tokio::sync::{Mutex, watch};
@@ -59,6 +60,11 @@ impl AppState {
     /// Has the graphs of a provider, too; a later one with the same prefix takes the place of an earlier one.
     pub fn add_provider(&self, provider: Arc<dyn GraphExecutor>) {
         self.shared.graphs.add(provider);
+    }
+
+    /// Where a node that works in this process tells what it does, for `/metrics`.
+    pub fn meter(&self) -> Arc<dyn Meter> {
+        self.shared.metrics.meter()
     }
 
     /// Says from now on that this server is not ready, and ends its event streams.

@@ -374,6 +374,7 @@ fn count(fired: &mut Fired, written: Written) {
     let decided = !written.jobs.is_empty() || written.slots_not_run > 0 || written.steered || written.waits;
     fired.replanned += usize::from(!decided);
     fired.slots_not_run += written.slots_not_run;
+    fired.not_run.add_all(&written.not_run);
     fired.jobs.extend(written.jobs);
 }
 

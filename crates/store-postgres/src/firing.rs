@@ -15,7 +15,7 @@ use punctual_core::job::{NewJob, Origin};
 use punctual_core::ledger::DecidedRange;
 use punctual_core::run::ErrorCode;
 use punctual_core::schedule::Schedule;
-use punctual_core::slot::{Decision, Reason};
+use punctual_core::slot::{Decision, NotRun, Reason};
 use punctual_core::store::StoreError;
 use std::collections::BTreeSet;
 
@@ -24,6 +24,7 @@ use std::collections::BTreeSet;
 pub(crate) struct Written {
     pub(crate) jobs: Vec<JobId>,
     pub(crate) slots_not_run: u64,
+    pub(crate) not_run: NotRun,
     pub(crate) problem: Option<String>,
     /// Whether the schedule stopped or went on by itself.
     pub(crate) steered: bool,
@@ -95,9 +96,11 @@ impl Decided {
     /// What it comes to when all of it is written.
     pub(crate) fn written(&self) -> Written {
         let not_run = self.firing.slots.iter().filter(|slot| slot.job.is_none());
+        let not_run: NotRun = not_run.map(|slot| (slot.reason, slot.count)).collect();
         Written {
             jobs: self.jobs.iter().map(|job| job.id).collect(),
-            slots_not_run: not_run.map(|slot| slot.count).sum(),
+            slots_not_run: not_run.iter().map(|(_, slots)| slots).sum(),
+            not_run,
             ..Written::default()
         }
     }
@@ -211,6 +214,7 @@ impl Tx<'_> {
         }
         let Some(making) = making else {
             written.slots_not_run += slot.count;
+            written.not_run.add(slot.reason, slot.count);
             return Ok(());
         };
         let job = making.job;

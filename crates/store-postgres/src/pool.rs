@@ -5,6 +5,7 @@ use crate::error::{store_error, with_causes};
 use crate::session::Session;
 use crate::tls;
 use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, PoolError, QueueMode, RecyclingMethod, Runtime};
+use punctual_core::readings::PoolFigures;
 use punctual_core::store::{StoreError, StoreResult};
 use std::time::Duration;
 use tokio_postgres::error::SqlState;
@@ -60,6 +61,12 @@ impl Link {
     pub(crate) fn another(&self, address: &Address, size: usize) -> StoreResult<Self> {
         let mark = self.named.then_some("another");
         Ok(Self { pool: pool(address, size, mark)?, named: self.named })
+    }
+
+    /// How many connections there are, and who waits for one.
+    pub(crate) fn figures(&self) -> PoolFigures {
+        let status = self.pool.status();
+        PoolFigures { max: status.max_size, open: status.size, idle: status.available, waiting: status.waiting }
     }
 
     /// A connection, made anew with growing pauses when the database cannot be reached.

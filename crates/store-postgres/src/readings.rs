@@ -12,7 +12,8 @@ use jiff::Timestamp;
 use punctual_core::id::{JobId, NodeId, ReservationId, ScheduleId};
 use punctual_core::job::JobView;
 use punctual_core::readings::{
-    COUNT_MAX, Count, Ended, JobFilter, JobSource, NodeRow, Page, QueueRow, Readings, SCAN_MAX, ScheduleFilter, Stats,
+    COUNT_MAX, Count, Ended, JobFilter, JobSource, NodeRow, Page, PoolFigures, QueueRow, Readings, SCAN_MAX,
+    ScheduleFilter, Stats,
 };
 use punctual_core::schedule::Schedule;
 use punctual_core::statistics::{RunSample, SAMPLES_MAX, ScheduleSamples, SlotTally};
@@ -23,6 +24,14 @@ use uuid::Uuid;
 
 #[async_trait]
 impl Readings for PostgresStore {
+    fn kind(&self) -> &'static str {
+        "postgres"
+    }
+
+    fn pool_figures(&self) -> Option<PoolFigures> {
+        Some(self.shared.pool.figures())
+    }
+
     async fn jobs_by(
         &self, filter: &JobFilter, before: Option<JobId>, limit: usize,
     ) -> StoreResult<Page<JobView, JobId>> {

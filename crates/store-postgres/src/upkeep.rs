@@ -146,6 +146,7 @@ impl Tx<'_> {
             match self.write_remembered(schedule, &firing, pause.as_ref(), node, plans).await {
                 Ok(written) => {
                     done.fired.slots_not_run += written.slots_not_run;
+                    done.fired.not_run.add_all(&written.not_run);
                     done.fired.jobs.extend(written.jobs);
                     done.fired.problems += usize::from(matches!(firing.next, Next::Problem(_)));
                     done.schedules.push(schedule.moved_on(&firing, self.now).paused_if(pause.as_ref()));

@@ -13,7 +13,7 @@ use punctual_core::ledger::DecidedRange;
 use punctual_core::replan::Judged;
 use punctual_core::run::ErrorCode;
 use punctual_core::schedule::{Overlap, Schedule};
-use punctual_core::slot::SlotRow;
+use punctual_core::slot::{NotRun, SlotRow};
 use punctual_core::store::{Fired, Reconciled, StoreError, StoreResult};
 use rusqlite::{Connection, Row, params};
 use std::collections::HashSet;
@@ -72,6 +72,7 @@ impl Tx<'_> {
             Ok(()) => {
                 fired.jobs.extend(own.jobs);
                 fired.slots_not_run += own.slots_not_run;
+                fired.not_run.add_all(&own.not_run);
                 fired.replanned += own.replanned;
                 fired.problems += own.problems;
                 fired.steered += own.steered;
@@ -95,6 +96,7 @@ impl Tx<'_> {
         fired.steered += usize::from(written.steered);
         fired.replanned += usize::from(written.is_replanned());
         fired.slots_not_run += written.slots_not_run;
+        fired.not_run.add_all(&written.not_run);
         fired.jobs.extend(written.jobs);
         Ok(())
     }
@@ -254,7 +256,10 @@ impl Tx<'_> {
                 self.make_slot_job(schedule, slot.slot_at, job, job_id)?;
                 written.jobs.push(job_id);
             }
-            _ => written.slots_not_run += slot.count,
+            _ => {
+                written.slots_not_run += slot.count;
+                written.not_run.add(slot.reason, slot.count);
+            }
         }
         Ok(())
     }
@@ -323,6 +328,7 @@ impl Tx<'_> {
 pub(crate) struct Written {
     pub(crate) jobs: Vec<JobId>,
     pub(crate) slots_not_run: u64,
+    pub(crate) not_run: NotRun,
     pub(crate) problem: Option<String>,
     /// Whether the schedule stopped or went on by itself.
     pub(crate) steered: bool,

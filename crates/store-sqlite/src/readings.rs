@@ -21,6 +21,10 @@ use std::collections::HashMap;
 
 #[async_trait]
 impl Readings for SqliteStore {
+    fn kind(&self) -> &'static str {
+        "sqlite"
+    }
+
     async fn jobs_by(
         &self, filter: &JobFilter, before: Option<JobId>, limit: usize,
     ) -> StoreResult<Page<JobView, JobId>> {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use clap::Args;
 use punctual_core::graph::GraphExecutor;
 use punctual_core::invalid::Invalid;
+use punctual_core::meter::Meter;
 use punctual_core::store::Store;
 use punctual_server::{
     AppState, JwtRules, PublicBind, ServerConfig, ServiceAccess, Settings, check_bind, first_admin_token, load_tls,
@@ -17,7 +18,7 @@ use tokio::task::JoinHandle;
 
 use super::data::DataFolder;
 use super::langgraph::LangGraphArgs;
-use super::worker::{WorkerArgs, runtime, without_password};
+use super::worker::{Surroundings, WorkerArgs, runtime, without_password};
 use super::{Output, Stop};
 
 /// Run a server: the HTTP API and everything a worker does, on a data folder that no other server has.
@@ -103,7 +104,8 @@ impl ServeArgs {
         folder.tell(&database, api.url())?;
         let shown = format!("{database}, API at {}", api.url());
         let graphs = self.node.graphs.caller(Some(folder), Some(format!("http://{}", api.internal)))?;
-        let worked = self.node.work(store, &shown, vec![address, api.internal], graphs, out).await;
+        let node = Surroundings { own: vec![address, api.internal], graphs, meter: api.meter() };
+        let worked = self.node.work(store, &shown, node, out).await;
         // Last, so that what the node does while it stops can be watched.
         api.stop().await;
         worked
@@ -139,6 +141,7 @@ pub(crate) struct Api {
     url: String,
     /// Where this process itself reaches it, without TLS and without leaving the machine.
     internal: SocketAddr,
+    meter: Arc<dyn Meter>,
     stop: watch::Sender<bool>,
     tasks: Vec<JoinHandle<std::io::Result<()>>>,
 }
@@ -165,6 +168,7 @@ impl Api {
         for provider in providers {
             state.add_provider(provider);
         }
+        let meter = state.meter();
         let mut internal = within(listener.local_addr()?);
         let listener = served(listener)?;
         let mut tasks = Vec::new();
@@ -182,7 +186,12 @@ impl Api {
             }
             None => tasks.push(tokio::spawn(punctual_server::serve(listener, state, stopped(stop.subscribe())))),
         }
-        Ok(Self { url, internal, stop, tasks })
+        Ok(Self { url, internal, meter, stop, tasks })
+    }
+
+    /// Where the node of this process tells what it does.
+    pub(crate) fn meter(&self) -> Arc<dyn Meter> {
+        Arc::clone(&self.meter)
     }
 
     /// Where it can be called.

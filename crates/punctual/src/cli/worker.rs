@@ -10,6 +10,7 @@ use clap::Args;
 use jiff::SignedDuration;
 use punctual::calls::CallOptions;
 use punctual_core::duration::parse_duration;
+use punctual_core::meter::{Meter, NoMeter};
 use punctual_core::store::Store;
 use punctual_engine::dispatch::DeskOptions;
 use punctual_engine::flow::{FLOW, FlowExecutor};
@@ -74,6 +75,16 @@ pub(crate) struct WorkerArgs {
     calls: CallArgs,
     #[command(flatten)]
     pub(crate) graphs: GraphArgs,
+}
+
+/// What else there is in a node's process.
+pub(crate) struct Surroundings {
+    /// Addresses of this process, which no job may call.
+    pub(crate) own: Vec<SocketAddr>,
+    /// Who runs graphs.
+    pub(crate) graphs: Option<GraphCaller>,
+    /// Who counts.
+    pub(crate) meter: Arc<dyn Meter>,
 }
 
 /// How long something is kept; no time is for ever.
@@ -141,15 +152,17 @@ impl WorkerArgs {
         let graphs = self.graphs.caller(folder.as_ref(), None)?;
         runtime()?.block_on(async {
             let store = punctual::open(url).await?;
-            self.work(store, &without_password(url), Vec::new(), graphs, out).await
+            let alone = Surroundings { own: Vec::new(), graphs, meter: Arc::new(NoMeter) };
+            self.work(store, &without_password(url), alone, out).await
         })
     }
 
-    /// The same on a store that is open. `shown` says where it is; no job may call the `own` addresses of this process.
+    /// The same on a store that is open; `shown` says where it is.
     pub(crate) async fn work(
-        self, store: Arc<dyn Store>, shown: &str, own: Vec<SocketAddr>, graphs: Option<GraphCaller>, out: &mut Output,
+        self, store: Arc<dyn Store>, shown: &str, around: Surroundings, out: &mut Output,
     ) -> Result<(), Stop> {
-        let options = self.options()?;
+        let Surroundings { own, graphs, meter } = around;
+        let options = NodeOptions { meter, ..self.options()? };
         let calls = CallOptions { own_addresses: own, ..self.calls.options(self.database())? };
         let signals = both_signals(Signals::listen()?);
         // A node that is stopped for as long as this has given up its lease, and so must its commands.

@@ -1,5 +1,8 @@
 //! Health and figures for machines: `/livez`, `/readyz`, `/metrics`.
 
+mod node;
+mod render;
+
 use crate::auth;
 use crate::problem::{Answered, Problem};
 use crate::secret;
@@ -9,17 +12,20 @@ use axum::extract::State;
 use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use jiff::{SignedDuration, Timestamp};
+use node::NodeFigures;
 use prometheus_client::encoding::EncodeLabelSet;
-use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 use punctual_core::access::Role;
-use punctual_core::readings::{QueueRow, Stats};
+use punctual_core::meter::Meter;
+use render::StoreFigures;
+use std::sync::Arc;
 use std::time::Duration;
+
+/// What all names begin with.
+const PREFIX: &str = "punctual";
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct RequestLabels {
@@ -28,27 +34,24 @@ struct RequestLabels {
     status: u16,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct StateLabel {
-    state: &'static str,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct QueueLabel {
-    queue: String,
-}
-
-/// What this server counts by itself.
+/// What this process counts by itself: its requests, and what the node tells that works in it.
 #[derive(Debug)]
 pub(crate) struct Metrics {
     requests: Family<RequestLabels, Counter>,
     seconds: Histogram,
+    node: Arc<NodeFigures>,
+    registry: Registry,
 }
 
 impl Default for Metrics {
     fn default() -> Self {
         let buckets = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0];
-        Self { requests: Family::default(), seconds: Histogram::new(buckets) }
+        let (requests, seconds) = (Family::default(), Histogram::new(buckets));
+        let mut registry = Registry::with_prefix(PREFIX);
+        registry.register("http_requests", "Requests by method, route and status", Family::clone(&requests));
+        registry.register("http_request_seconds", "How long requests took", Histogram::clone(&seconds));
+        let node = Arc::new(NodeFigures::registered(&mut registry));
+        Self { requests, seconds, node, registry }
     }
 }
 
@@ -63,49 +66,10 @@ impl Metrics {
         self.seconds.observe(took.as_secs_f64());
     }
 
-    fn render(&self, stats: &Stats, queues: &[QueueRow], streams: usize) -> Result<String, std::fmt::Error> {
-        let mut registry = Registry::with_prefix("punctual");
-        registry.register("http_requests", "Requests by method, route and status", self.requests.clone());
-        registry.register("http_request_seconds", "How long requests took", self.seconds.clone());
-        let jobs = Family::<StateLabel, Gauge>::default();
-        for (state, count) in [
-            ("waiting", stats.waiting),
-            ("scheduled", stats.scheduled),
-            ("queued", stats.queued),
-            ("running", stats.running),
-        ] {
-            jobs.get_or_create(&StateLabel { state }).set(whole(count.value));
-        }
-        registry.register("jobs", "Jobs that have not ended, counted up to 10,000", jobs);
-        let ended = Family::<StateLabel, Gauge>::default();
-        for (outcome, count) in &stats.ended {
-            ended.get_or_create(&StateLabel { state: outcome.as_str() }).set(whole(*count));
-        }
-        registry.register("runs_ended_last_minute", "Runs that ended in the last minute, by outcome", ended);
-        let depth = Family::<QueueLabel, Gauge>::default();
-        for queue in queues {
-            depth.get_or_create(&QueueLabel { queue: queue.name.clone() }).set(whole(queue.depth.value));
-        }
-        registry.register("queue_depth", "Jobs that wait in a queue, counted up to 10,000", depth);
-        for (name, help, value) in [
-            ("schedules", "Schedules, counted up to 10,000", stats.schedules.value),
-            ("schedules_failing", "Schedules whose last run failed", stats.failing),
-            ("schedules_with_problem", "Schedules that cannot be fired", stats.with_problem),
-            ("nodes", "Nodes that hold a lease", stats.nodes),
-            ("event_streams", "Open event streams of this server", u64::try_from(streams).unwrap_or(0)),
-        ] {
-            let gauge: Gauge = Gauge::default();
-            gauge.set(whole(value));
-            registry.register(name, help, gauge);
-        }
-        let mut text = String::new();
-        encode(&mut text, &registry)?;
-        Ok(text)
+    /// Where a node tells what it does.
+    pub(crate) fn meter(&self) -> Arc<dyn Meter> {
+        Arc::clone(&self.node) as Arc<dyn Meter>
     }
-}
-
-fn whole(value: u64) -> i64 {
-    i64::try_from(value).unwrap_or(i64::MAX)
 }
 
 pub(crate) fn routes() -> Router<AppState> {
@@ -127,10 +91,8 @@ async fn ready(State(state): State<AppState>) -> Answered<&'static str> {
 
 async fn metrics(State(state): State<AppState>, headers: HeaderMap) -> Answered<Response> {
     check_metrics_token(&state, &headers).await?;
-    let since = state.store.now().await?.saturating_sub(SignedDuration::from_mins(1)).unwrap_or(Timestamp::MIN);
-    let counts = state.store.stats(since).await?;
-    let queues = state.store.queues(None, 500).await?;
-    let text = state.shared.metrics.render(&counts, &queues, state.shared.hub.streams());
+    let stored = StoreFigures::read(state.store.as_ref(), state.shared.hub.streams()).await?;
+    let text = stored.render(&state.shared.metrics.registry);
     let text = text.map_err(|_| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "no figures"))?;
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     Ok(([(header::CONTENT_TYPE, kind)], text).into_response())
