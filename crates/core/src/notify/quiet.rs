@@ -36,6 +36,7 @@ mod clock_text {
     use serde::{Deserialize, Deserializer, Serializer};
     use std::borrow::Cow;
 
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it so")]
     pub(super) fn serialize<S: Serializer>(time: &Time, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&super::written(*time))
     }
