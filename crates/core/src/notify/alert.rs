@@ -277,7 +277,7 @@ impl Alert {
     }
 
     /// What it says.
-    pub(super) fn message(&self, occasion: Occasion, now: Timestamp) -> Message {
+    pub fn message(&self, occasion: Occasion, now: Timestamp) -> Message {
         let mut members: Vec<&Member> = self.members.values().collect();
         // Whoever is still in trouble comes first, and among them who came first.
         members.sort_by_key(|member| (member.recovered_at.is_some(), member.since));

@@ -115,7 +115,7 @@ impl Message {
     fn recovery(&self) -> String {
         let who = self.who();
         let failed = matches!(self.trigger, Some(Trigger::Failure | Trigger::FailuresInARow));
-        let what = if failed {
+        let what = if failed || self.trigger == Some(Trigger::Recovery) {
             format!("{} {} recovered", who.name, who.verb("has", "have"))
         } else {
             format!("{} {} fine again", who.name, who.verb("is", "are"))

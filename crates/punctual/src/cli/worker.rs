@@ -71,6 +71,9 @@ pub(crate) struct WorkerArgs {
     /// Say in this file that the node is well, for `punctual health`
     #[arg(long, value_name = "FILE", env = "PUNCTUAL_HEALTH_FILE")]
     health_file: Option<PathBuf>,
+    /// Where people reach the server, for the links in messages, such as <https://punctual.example.com>
+    #[arg(long, value_name = "URL", env = "PUNCTUAL_PUBLIC_URL", value_parser = public_url)]
+    public_url: Option<String>,
     #[command(flatten)]
     calls: CallArgs,
     #[command(flatten)]
@@ -101,6 +104,16 @@ impl KeepTime {
                 .map_err(|error| format!("{error}; or write forever or none")),
         }
     }
+}
+
+/// An address that links can begin with.
+fn public_url(text: &str) -> Result<String, String> {
+    let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://")).unwrap_or_default();
+    let plain = |letter: char| letter.is_ascii_graphic() && !"?#\"'<>\\@".contains(letter);
+    if rest.is_empty() || rest.starts_with(['/', ':']) || !rest.chars().all(plain) {
+        return Err("write https://HOST, without anything behind its path".to_owned());
+    }
+    Ok(text.trim_end_matches('/').to_owned())
 }
 
 fn at_least_one(text: &str) -> Result<usize, String> {
@@ -137,6 +150,24 @@ impl WorkerArgs {
     #[cfg(feature = "server")]
     pub(crate) fn lease(&self) -> Duration {
         whole(self.lease)
+    }
+
+    /// The name in the address by which people reach the server.
+    #[cfg(feature = "server")]
+    pub(crate) fn public_host(&self) -> Option<String> {
+        let (_, rest) = self.public_url.as_deref()?.split_once("://")?;
+        let authority = rest.split('/').next().unwrap_or_default();
+        let name = match authority.strip_prefix('[') {
+            Some(inner) => inner.split(']').next().unwrap_or_default(),
+            None => authority.split(':').next().unwrap_or_default(),
+        };
+        Some(name.to_owned())
+    }
+
+    /// Whether people reach the server by https.
+    #[cfg(feature = "server")]
+    pub(crate) fn is_public_by_https(&self) -> bool {
+        self.public_url.as_ref().is_some_and(|url| url.starts_with("https://"))
     }
 
     /// The store that was named.

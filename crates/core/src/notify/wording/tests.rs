@@ -98,6 +98,8 @@ fn n03_each_occasion_says_why_it_is_told() {
         ..message.clone()
     };
     assert_eq!(title(&over), "nightly-backup has recovered after 2h13m (7 failures)");
+    let alone = Message { trigger: Some(Trigger::Recovery), recovered_at: None, ..over.clone() };
+    assert_eq!(title(&alone), "nightly-backup has recovered");
     let late = Message { trigger: Some(Trigger::LateStart), ..over };
     assert_eq!(title(&late), "nightly-backup is fine again after 2h13m");
     // No combination is without words.
