@@ -10,9 +10,9 @@ use crate::phase::Phase;
 use crate::scribe::Scribe;
 use crate::stop::StopHandle;
 use crate::work::{Executors, run_job};
+use punctual_core::closing::Again;
 use punctual_core::execute::{StopReason, stopped};
 use punctual_core::id::{ClaimId, JobId};
-use punctual_core::closing::Again;
 use punctual_core::limits::Claimed;
 use punctual_core::meter::{RunEnd, StoreVerb};
 use punctual_core::store::{
