@@ -211,7 +211,7 @@ async fn read_schedules(
     Ok(Page::of(found, limit, |schedule| schedule.definition.name.to_string(), stopped_at))
 }
 
-async fn read_queues(shared: &Shared, after: &str, only: Option<&str>, limit: usize) -> Work<Vec<QueueRow>> {
+pub(crate) async fn read_queues(shared: &Shared, after: &str, only: Option<&str>, limit: usize) -> Work<Vec<QueueRow>> {
     let running = shared.read(sql::running_figures, params![counted()], |row| {
         let mut c = Columns::of(row);
         Ok((c.next::<String>()?, c.count()?))

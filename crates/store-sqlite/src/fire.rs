@@ -15,6 +15,7 @@ use punctual_core::run::ErrorCode;
 use punctual_core::schedule::{Overlap, Schedule};
 use punctual_core::slot::{NotRun, SlotRow};
 use punctual_core::store::{Fired, Reconciled, StoreError, StoreResult};
+use punctual_core::upkeep::News;
 use rusqlite::{Connection, Row, params};
 use std::collections::HashSet;
 
@@ -257,6 +258,7 @@ impl Tx<'_> {
                 written.jobs.push(job_id);
             }
             _ => {
+                News::of_slot(schedule.id, slot).map_or(Ok(()), |news| self.tell(&news))?;
                 written.slots_not_run += slot.count;
                 written.not_run.add(slot.reason, slot.count);
             }

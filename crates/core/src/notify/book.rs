@@ -6,6 +6,7 @@
 use super::alert::Alert;
 use super::event::{Event, Finding, Happening, SubjectKind, cause};
 use super::message::Message;
+use super::port::{Findings, Look};
 use super::rule::{GroupBy, RuleDefinition, Trigger};
 use crate::id::AlertId;
 use crate::name::Name;
@@ -74,6 +75,50 @@ pub struct Written {
     pub outgoing: Vec<Outgoing>,
     /// How many alerts began.
     pub opened: usize,
+}
+
+/// What a pass over the book came to.
+#[derive(Debug, Default)]
+pub struct Passed {
+    /// What is to be written.
+    pub written: Written,
+    /// When there is something to do again, if nothing happens.
+    pub again_at: Option<Timestamp>,
+    /// What somebody has to look for by now.
+    pub look: Option<Look>,
+}
+
+/// When somebody looked last, and up to when.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LastLook {
+    /// When.
+    pub at: Timestamp,
+    /// Runs that ended up to this instant were looked at.
+    pub through: Timestamp,
+}
+
+/// One pass: takes in what happened and what was found, and tells what is due.
+pub fn pass(
+    mut book: AlertBook, events: &[Event], findings: Option<&Findings>, last_look: LastLook, now: Timestamp,
+    new: &mut dyn NewAlerts,
+) -> Passed {
+    for event in events {
+        book.hear(event, new);
+    }
+    if let Some(found) = findings {
+        book.find(&found.findings, now, new);
+    }
+    book.advance(now, findings.map(|found| found.well));
+    let (wanted, well_due) = (book.wanted(), book.well_due());
+    let looked_at = if findings.is_some() { now } else { last_look.at };
+    let next_look = looked_at.saturating_add(LOOK_EVERY).unwrap_or(Timestamp::MAX);
+    let next_look = if wanted.is_empty() { well_due.map(|due| due.max(next_look)) } else { Some(next_look) };
+    // A dead-man's switch may be told more often than is looked otherwise.
+    let look_at = [next_look, well_due.filter(|due| *due > looked_at)].into_iter().flatten().min();
+    let look = (findings.is_none() && look_at.is_some_and(|at| at <= now))
+        .then_some(Look { wanted, since: last_look.through });
+    let again_at = [book.due_at(), look_at].into_iter().flatten().min();
+    Passed { written: book.close(), again_at, look }
 }
 
 /// Where ids and codes of new alerts come from.

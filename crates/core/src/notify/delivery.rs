@@ -171,6 +171,13 @@ pub fn head_of_line(line: &[Delivery], now: Timestamp) -> Option<usize> {
     None
 }
 
+/// When a line that does not move by itself is worth another look.
+pub fn line_moves_at(line: &[Delivery], now: Timestamp) -> Option<Timestamp> {
+    let until = |since: Timestamp| since.saturating_add(HOLDS_UP).unwrap_or(Timestamp::MAX);
+    let times = line.iter().flat_map(|delivery| [Some(delivery.next_at), delivery.tried_since.map(until)]);
+    times.flatten().filter(|at| *at > now).min()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -8,6 +8,7 @@ pub mod book;
 pub mod channel;
 pub mod delivery;
 pub mod event;
+pub mod look;
 pub mod message;
 pub mod port;
 pub mod quiet;

@@ -35,7 +35,7 @@ pub struct DeliveryFilter {
 }
 
 /// What somebody has to look for.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Look {
     /// What, and what it must have lasted at least.
     pub wanted: BTreeMap<Trigger, SignedDuration>,
@@ -44,7 +44,7 @@ pub struct Look {
 }
 
 /// What a look has found.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Findings {
     /// What is wrong.
     pub findings: Vec<Finding>,
@@ -186,8 +186,11 @@ pub trait Notifications: Send + Sync {
     /// Puts the news that the database's clock has jumped into the outbox. Refused: leases that do not hold.
     async fn tell_clock_jumped_if_leased(&self, lease: Lease, by: SignedDuration) -> StoreResult<()>;
 
-    /// Hands out the first message of each line whose time has come, and that nobody else is sending.
-    async fn take_deliveries_if_leased(&self, lease: Lease, limit: usize) -> StoreResult<TakenDeliveries>;
+    /// Hands out the first message of each line whose time has come and that nobody else is sending. `sending` are those
+    /// that this node has in hand: what it was given beside them and knows nothing of, it is given again.
+    async fn take_deliveries_if_leased(
+        &self, lease: Lease, sending: Vec<DeliveryId>, limit: usize,
+    ) -> StoreResult<TakenDeliveries>;
 
     /// Says how an attempt ended; `None` when the message is not this node's to send any more.
     async fn end_attempt_if_taken(&self, lease: Lease, id: DeliveryId, sent: Sent) -> StoreResult<Option<Delivery>>;

@@ -1,5 +1,6 @@
 //! Rules: of what people are told, by which channels, in which steps, and when they are left in peace.
 
+use super::channel::ChannelKind;
 use super::quiet::QuietHours;
 use crate::duration;
 use crate::invalid::Invalid;
@@ -7,7 +8,7 @@ use crate::name::{self, Name};
 use crate::words::words;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The most steps of one rule.
 pub const STEPS_MAX: usize = 10;
@@ -225,6 +226,27 @@ impl RuleDefinition {
         duration::check("wait", self.wait)?;
         self.repeat_every.map_or(Ok(()), |every| at_least_a_minute("repeat_every", every))?;
         self.quiet.as_ref().map_or(Ok(()), QuietHours::validate)
+    }
+
+    /// Refuses channels that are not there, and those of a kind that says nothing of the trigger.
+    pub fn check_channels(&self, known: &BTreeMap<Name, ChannelKind>) -> Result<(), Invalid> {
+        for name in self.channels() {
+            match known.get(name) {
+                None => {
+                    return Err(Invalid::new("steps", format!("name the channel `{name}`, which is not there"))
+                        .remedy("make it first: punctual channel add"));
+                }
+                Some(ChannelKind::Ping) if self.on != Trigger::AllWell => {
+                    return Err(Invalid::new(
+                        "steps",
+                        format!("name `{name}`, which can say that all is well and no more"),
+                    )
+                    .remedy("use it in a rule on all_well, and a webhook here"));
+                }
+                Some(_) => {}
+            }
+        }
+        Ok(())
     }
 
     fn check_trigger(&self) -> Result<(), Invalid> {
