@@ -233,9 +233,7 @@ async fn fire_somehow(
 }
 
 /// How long until there is something to do in the store.
-async fn until_due(
-    store: &dyn Store, sweep: Duration, setback: bool, stopwatch: &Stopwatch,
-) -> StoreResult<Duration> {
+async fn until_due(store: &dyn Store, sweep: Duration, setback: bool, stopwatch: &Stopwatch) -> StoreResult<Duration> {
     if setback {
         return Ok(SETBACK);
     }

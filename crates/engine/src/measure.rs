@@ -28,15 +28,11 @@ impl Stopwatch {
     }
 
     /// Tells how long the store took to answer. A refusal is an answer as well.
-    pub(crate) async fn time<T>(
-        &self, verb: StoreVerb, call: impl Future<Output = StoreResult<T>>,
-    ) -> StoreResult<T> {
+    pub(crate) async fn time<T>(&self, verb: StoreVerb, call: impl Future<Output = StoreResult<T>>) -> StoreResult<T> {
         let asked_at = self.uptime.now();
         let answer = call.await;
-        let could_not = matches!(
-            &answer,
-            Err(StoreError::Unavailable(_) | StoreError::Full(_) | StoreError::Internal(_))
-        );
+        let could_not =
+            matches!(&answer, Err(StoreError::Unavailable(_) | StoreError::Full(_) | StoreError::Internal(_)));
         self.meter.store_answered(verb, self.uptime.now().saturating_sub(asked_at), !could_not);
         answer
     }

@@ -256,10 +256,7 @@ impl Tx<'_> {
                 self.make_slot_job(schedule, slot.slot_at, job, job_id)?;
                 written.jobs.push(job_id);
             }
-            _ => {
-                written.slots_not_run += slot.count;
-                written.not_run.add(slot.reason, slot.count);
-            }
+            _ => written.count_not_run(slot),
         }
         Ok(())
     }
@@ -337,6 +334,11 @@ pub(crate) struct Written {
 }
 
 impl Written {
+    fn count_not_run(&mut self, slot: &DecidedSlot) {
+        self.slots_not_run += slot.count;
+        self.not_run.add(slot.reason, slot.count);
+    }
+
     /// Whether nothing was decided but the plan.
     fn is_replanned(&self) -> bool {
         self.jobs.is_empty() && self.slots_not_run == 0 && !self.steered && !self.waits

@@ -6,7 +6,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
-use punctual_core::meter::{Meter, RunEnd, StoreVerb};
+use punctual_core::meter::{CHANNEL_KINDS, DELIVERY_RESULTS, Meter, RunEnd, StoreVerb};
 use punctual_core::slot::Reason;
 use std::time::Duration;
 
@@ -146,6 +146,12 @@ impl NodeFigures {
         for renewed in [true, false] {
             drop(self.lease_renewals.get_or_create(&result(renewed)));
         }
+        for channel in CHANNEL_KINDS {
+            drop(self.delivery_seconds.get_or_create(&ChannelLabel { channel }));
+            for result in DELIVERY_RESULTS {
+                drop(self.deliveries.get_or_create(&DeliveryLabels { channel, result }));
+            }
+        }
     }
 
     fn register_firing(&self, registry: &mut Registry) {
@@ -172,7 +178,11 @@ impl NodeFigures {
         );
         registry.register("claim_batch_jobs", "Jobs that came with one claim", self.claim_batch.clone());
         registry.register("report_batch_runs", "Ends that were reported together", self.report_batch.clone());
-        registry.register("reports_refused", "Ends that came after others had taken over", self.reports_refused.clone());
+        registry.register(
+            "reports_refused",
+            "Ends that came after others had taken over",
+            self.reports_refused.clone(),
+        );
         registry.register("runs", "Runs that ended on this node", self.runs.clone());
         registry.register("run_seconds", "How long targets were at work", self.run_seconds.clone());
         registry.register("node_running", "Runs that are going on on this node", self.running.clone());
@@ -180,7 +190,11 @@ impl NodeFigures {
         registry.register("store_seconds", "How long the store took to answer this node", self.store.clone());
         registry.register("store_failures", "Questions that the store could not answer", self.store_failures.clone());
         registry.register("spans_exported", "Spans that the receiver of traces took", self.spans_exported.clone());
-        registry.register("spans_dropped", "Spans that the receiver of traces did not take", self.spans_dropped.clone());
+        registry.register(
+            "spans_dropped",
+            "Spans that the receiver of traces did not take",
+            self.spans_dropped.clone(),
+        );
     }
 
     fn register_lease(&self, registry: &mut Registry) {
