@@ -41,6 +41,12 @@ pub struct RunEnd {
     pub took: Duration,
 }
 
+/// The kinds of channels that messages go to, as figures name them.
+pub const CHANNEL_KINDS: [&str; 4] = ["email", "ping", "slack", "webhook"];
+
+/// How an attempt to send a message may end: it arrived, it is tried again, or the other side will not have it.
+pub const DELIVERY_RESULTS: [&str; 3] = ["arrived", "failed", "refused"];
+
 /// Hears what a node does. No call waits for anything, and none may fail.
 pub trait Meter: std::fmt::Debug + Send + Sync {
     /// Jobs were made for slots.
@@ -91,7 +97,7 @@ pub trait Meter: std::fmt::Debug + Send + Sync {
     /// Notices were judged by the rules.
     fn notices_judged(&self, _notices: u64) {}
 
-    /// A message was sent to a channel of a kind, with a result of a closed set.
+    /// An attempt to send a message to a channel of one of the [`CHANNEL_KINDS`] had one of the [`DELIVERY_RESULTS`].
     fn delivery_ended(&self, _channel_kind: &'static str, _result: &'static str, _took: Duration) {}
 
     /// Alerts were opened.

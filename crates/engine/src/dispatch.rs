@@ -195,14 +195,20 @@ impl Desk {
     fn note_end(&mut self, end: Result<FinishedRun, tokio::task::JoinError>) {
         match end {
             Ok(end) => {
-                if let Some(run) = self.running.lock().remove(&end.job_id) {
+                let run = self.running.lock().remove(&end.job_id);
+                if let Some(run) = run {
                     self.count_end(&run, &end);
+                    self.tell_work();
                 }
                 self.ended.push(end);
             }
             // Runs are not aborted one by one, and panics are caught inside; the lease's end cleans up what is left.
             Err(error) => tracing::error!("a run's task was lost: {error}"),
         }
+    }
+
+    fn tell_work(&self) {
+        self.stopwatch.meter.at_work(self.running.len(), self.options.room);
     }
 
     fn count_end(&self, run: &RunningJob, end: &FinishedRun) {
@@ -236,7 +242,6 @@ impl Desk {
         if claim && held {
             self.start_waiting();
         }
-        self.stopwatch.meter.at_work(self.running.len(), self.options.room);
         match reported {
             Ok(results) => {
                 let done_with =
@@ -321,6 +326,7 @@ impl Desk {
             let (executors, grace, scribe) = (self.executors.clone(), self.options.grace, Arc::clone(&self.scribe));
             self.tasks.spawn(async move { run_job(&executors, claimed, stop, grace, &scribe).await });
         }
+        self.tell_work();
     }
 
     /// Acts on a heartbeat's answer: stops what is to be stopped, and says which jobs the store believes to be ours
@@ -394,6 +400,6 @@ impl Desk {
         self.running.lock().clear();
         self.waiting.clear();
         self.ended.clear();
-        self.stopwatch.meter.at_work(0, self.options.room);
+        self.tell_work();
     }
 }

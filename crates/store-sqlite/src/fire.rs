@@ -259,8 +259,7 @@ impl Tx<'_> {
             }
             _ => {
                 News::of_slot(schedule.id, slot).map_or(Ok(()), |news| self.tell(&news))?;
-                written.slots_not_run += slot.count;
-                written.not_run.add(slot.reason, slot.count);
+                written.count_not_run(slot);
             }
         }
         Ok(())
@@ -339,6 +338,11 @@ pub(crate) struct Written {
 }
 
 impl Written {
+    fn count_not_run(&mut self, slot: &DecidedSlot) {
+        self.slots_not_run += slot.count;
+        self.not_run.add(slot.reason, slot.count);
+    }
+
     /// Whether nothing was decided but the plan.
     fn is_replanned(&self) -> bool {
         self.jobs.is_empty() && self.slots_not_run == 0 && !self.steered && !self.waits

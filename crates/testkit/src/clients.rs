@@ -37,7 +37,7 @@ pub fn node(url: &str, script: &str) -> Answer {
 }
 
 /// A command that sees nothing of the developer's own settings.
-fn alone(program: &Path) -> Command {
+pub(crate) fn alone(program: &Path) -> Command {
     let mut command = Command::new(program);
     command.env_clear().envs(std::env::var_os("PATH").map(|path| ("PATH", path)));
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -52,7 +52,7 @@ fn start(mut command: Command, script: &str) -> Child {
     child
 }
 
-fn answer(child: Child) -> Answer {
+pub(crate) fn answer(child: Child) -> Answer {
     let output = child.wait_with_output().expect("it can be waited for");
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim_end().to_owned();
     if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }

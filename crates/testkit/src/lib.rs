@@ -19,6 +19,7 @@ pub mod harness;
 pub mod langgraph;
 pub mod model;
 pub mod postgres;
+pub mod prometheus;
 pub mod property;
 pub mod receivers;
 pub mod sim;

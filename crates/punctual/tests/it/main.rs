@@ -20,6 +20,7 @@ mod herd;
 mod join;
 mod langgraph;
 mod limits;
+mod metrics;
 mod migrate;
 mod outage;
 mod policies;

@@ -6,7 +6,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
-use punctual_core::meter::{Meter, RunEnd, StoreVerb};
+use punctual_core::meter::{CHANNEL_KINDS, DELIVERY_RESULTS, Meter, RunEnd, StoreVerb};
 use punctual_core::slot::Reason;
 use std::time::Duration;
 
@@ -145,6 +145,12 @@ impl NodeFigures {
         }
         for renewed in [true, false] {
             drop(self.lease_renewals.get_or_create(&result(renewed)));
+        }
+        for channel in CHANNEL_KINDS {
+            drop(self.delivery_seconds.get_or_create(&ChannelLabel { channel }));
+            for result in DELIVERY_RESULTS {
+                drop(self.deliveries.get_or_create(&DeliveryLabels { channel, result }));
+            }
         }
     }
 

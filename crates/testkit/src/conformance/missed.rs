@@ -25,6 +25,17 @@ pub async fn a07_the_on_time_slot_fires_under_every_policy(world: &mut World) {
     }
 }
 
+pub async fn d12_slots_that_do_not_run_are_counted_by_their_reason(world: &mut World) {
+    world.create(with(Missed::SKIP)).await;
+    world.create(ScheduleDefinition { missed: Missed::ONCE, ..cron("once", "*/10 * * * *") }).await;
+    world.create(ScheduleDefinition { missed: Missed::all(2), ..cron("two", "*/10 * * * *") }).await;
+    world.set_time("00:45:00");
+    let fired = world.fire().await;
+    let reasons = [(Reason::TooLate, 4), (Reason::Superseded, 3), (Reason::OverLimit, 2)];
+    assert_eq!((fired.jobs.len(), fired.slots_not_run), (3, 9));
+    assert_eq!(fired.not_run, reasons.into_iter().collect());
+}
+
 pub async fn a07_skip_plans_only_the_next_future_slot(world: &mut World) {
     let schedule = world.create(with(Missed::SKIP)).await;
     world.set_time("00:35:00");
