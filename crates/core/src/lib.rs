@@ -65,6 +65,7 @@ pub mod firing;
 pub mod flow;
 pub mod grant;
 pub mod graph;
+pub mod health;
 pub mod id;
 pub mod invalid;
 pub mod job;

@@ -5,6 +5,7 @@
 
 use crate::clock::Uptime;
 use crate::lease::HeldLease;
+use crate::notify::NewsBell;
 use crate::measure::{Stopwatch, tell_claim};
 use crate::phase::Phase;
 use crate::scribe::Scribe;
@@ -116,6 +117,7 @@ pub struct Desk {
     running: RunningSet,
     scribe: Arc<Scribe>,
     stopwatch: Stopwatch,
+    news: NewsBell,
     tasks: JoinSet<FinishedRun>,
     /// Claimed and not started.
     waiting: VecDeque<WaitingJob>,
@@ -142,6 +144,7 @@ impl Desk {
             uptime,
             running,
             stopwatch: Stopwatch::unread(),
+            news: NewsBell::default(),
             tasks: JoinSet::new(),
             waiting: VecDeque::new(),
             ended: Vec::new(),
@@ -153,6 +156,11 @@ impl Desk {
     /// Tells what it does to whoever counts.
     pub(crate) fn measured(self, stopwatch: Stopwatch) -> Self {
         Self { stopwatch, ..self }
+    }
+
+    /// Rings when runs have ended: there may be news about them.
+    pub(crate) fn telling(self, news: NewsBell) -> Self {
+        Self { news, ..self }
     }
 
     /// How many more jobs it would take.
@@ -276,6 +284,7 @@ impl Desk {
         };
         let refused = results.iter().filter(|result| matches!(result, FinishResult::LostLease)).count();
         self.stopwatch.meter.runs_reported(results.len(), refused);
+        self.news.ring();
         if refused > 0 {
             tracing::warn!(refused, "reports came too late and were refused; the record stays as it is");
         }
