@@ -16,6 +16,7 @@ use punctual_engine::dispatch::DeskOptions;
 use punctual_engine::flow::{FLOW, FlowExecutor};
 use punctual_engine::memory::Fallback;
 use punctual_engine::node::{self, NodeEvent, NodeOptions};
+use punctual_engine::notify::NotifyOptions;
 use punctual_engine::retain::Keep;
 use punctual_engine::targets::command::{CommandExecutor, CommandOptions};
 use punctual_engine::targets::graph::GraphCaller;
@@ -193,8 +194,10 @@ impl WorkerArgs {
         self, store: Arc<dyn Store>, shown: &str, around: Surroundings, out: &mut Output,
     ) -> Result<(), Stop> {
         let Surroundings { own, graphs, meter } = around;
-        let options = NodeOptions { meter, ..self.options()? };
         let calls = CallOptions { own_addresses: own, ..self.calls.options(self.database())? };
+        let courier = calls.courier(self.public_url.clone()).map_err(|refused| Stop::usage(refused.to_string()))?;
+        let notify = NotifyOptions { courier: Some(Arc::new(courier)), ..NotifyOptions::default() };
+        let options = NodeOptions { meter, notify: Some(notify), ..self.options()? };
         let signals = both_signals(Signals::listen()?);
         // A node that is stopped for as long as this has given up its lease, and so must its commands.
         let commands = CommandOptions { silence: options.lease * 2 / 3, ..CommandOptions::default() };

@@ -263,7 +263,8 @@ impl TestArgs {
         };
         let ended = ended?;
         let delivery = ended.value();
-        let answer = delivery["attempts"].as_array().and_then(|all| all.last()).map(|last| show::plain(&last["answer"]));
+        let answer =
+            delivery["attempts"].as_array().and_then(|all| all.last()).map(|last| show::plain(&last["answer"]));
         let answer = answer.unwrap_or_default();
         if delivery["state"] == json!("arrived") {
             return show::said(out, self.show, &ended, &format!("{}: it arrived: {answer}", self.channel));
@@ -278,8 +279,8 @@ impl TestArgs {
 
     fn not_tried(&self, id: &str) -> String {
         format!(
-            "{0}: nobody has tried to send it; see that a server or worker runs, that the channel is enabled, and with \
-             `punctual delivery ls --channel {0} --state waiting` whether something is before it (this one is {id})",
+            "{0}: nobody has tried to send it; see that a server or worker runs, and with `punctual \
+             delivery ls --channel {0} --state waiting` whether something is before it (this one is {id})",
             self.channel
         )
     }
