@@ -5,8 +5,8 @@
 
 use crate::clock::Uptime;
 use crate::lease::HeldLease;
-use crate::notify::NewsBell;
 use crate::measure::{Stopwatch, tell_claim};
+use crate::notify::NewsBell;
 use crate::phase::Phase;
 use crate::scribe::Scribe;
 use crate::stop::StopHandle;

@@ -39,7 +39,8 @@ pub(crate) fn routes() -> Router<AppState> {
 
 async fn found(state: &AppState, from: &Address, code: &str) -> Answered<Option<Alert>> {
     from.0.map_or(Ok(()), |from| state.shared.limits.stranger(from))?;
-    let sound = (16..=64).contains(&code.len()) && code.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
+    let sound = (16..=64).contains(&code.len())
+        && code.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
     if sound { Ok(state.store.alert_by_code(code).await?) } else { Ok(None) }
 }
 

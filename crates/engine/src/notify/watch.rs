@@ -62,8 +62,7 @@ async fn watch_once(telling: &Telling, options: &NotifyOptions, watcher: &mut Wa
     let by = SignedDuration::try_from(options.overdue_after).unwrap_or(SignedDuration::MAX);
     let overdue = telling.store.overdue_schedules(by, COUNTED).await?;
     let first = overdue.first().cloned();
-    let noticed =
-        first.map(|first| Overdue { schedules: overdue.len(), longest: first.name, since: first.due_at });
+    let noticed = first.map(|first| Overdue { schedules: overdue.len(), longest: first.name, since: first.due_at });
     if options.health.note_overdue(noticed.clone()) {
         match noticed {
             Some(Overdue { schedules, longest, since }) => {

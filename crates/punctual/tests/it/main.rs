@@ -22,6 +22,7 @@ mod langgraph;
 mod limits;
 mod metrics;
 mod migrate;
+mod notify;
 mod outage;
 mod policies;
 mod pooler;

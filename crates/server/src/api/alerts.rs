@@ -220,9 +220,7 @@ pub(crate) fn tell(alert: &Alert) -> Told {
 #[utoipa::path(post, path = "/alerts/{id}/acknowledge", tag = "alerts", params(("id" = Uuid, Path)),
     request_body(content = Option<Acknowledge>),
     responses((status = 200, description = "nobody else is told; a second time changes nothing", body = AlertBody)))]
-pub(crate) async fn acknowledge(
-    ask: Ask, Named(id): Named, sent: MaybeSent<Acknowledge>,
-) -> Answered<Json<AlertBody>> {
+pub(crate) async fn acknowledge(ask: Ask, Named(id): Named, sent: MaybeSent<Acknowledge>) -> Answered<Json<AlertBody>> {
     let old = existing(&ask.state, &ask.caller, &id).await?;
     let note = sent.value.note.filter(|note| !note.trim().is_empty());
     note.as_deref().map_or(Ok(()), |note| name::check_text("note", note))?;

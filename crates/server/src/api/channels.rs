@@ -150,7 +150,8 @@ pub(crate) async fn create(ask: Ask, sent: Sent<NewChannelBody>) -> Answered<Mad
     let definition = ChannelDefinition { name: Name::new(name)?, description, enabled, target };
     definition.validate().map_err(of_the_target)?;
     let action = Action::new("channel.create");
-    let made = ask.create(sent.fingerprint, action, tell, |store| async move { store.create_channel(definition).await });
+    let made =
+        ask.create(sent.fingerprint, action, tell, |store| async move { store.create_channel(definition).await });
     Ok(made.await?.tagged(1))
 }
 

@@ -112,8 +112,10 @@ async fn is_visible(state: &AppState, caller: &Caller, delivery: &Delivery) -> A
 }
 
 async fn existing(state: &AppState, caller: &Caller, text: &str) -> Answered<Delivery> {
-    let none = || Problem::new(StatusCode::NOT_FOUND, "not_found", format!("there is no delivery `{text:.100}`"))
-        .remedy("list the deliveries to see which there are");
+    let none = || {
+        Problem::new(StatusCode::NOT_FOUND, "not_found", format!("there is no delivery `{text:.100}`"))
+            .remedy("list the deliveries to see which there are")
+    };
     let id: DeliveryId = text.parse().map_err(|_| none())?;
     let delivery = state.store.delivery(id).await?.ok_or_else(none)?;
     if is_visible(state, caller, &delivery).await? { Ok(delivery) } else { Err(none()) }

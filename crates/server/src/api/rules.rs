@@ -109,11 +109,9 @@ async fn existing(state: &AppState, name: &str) -> Answered<Rule> {
 /// A channel that a rule names and that is not there is a mistake in the rule.
 fn of_the_body(error: StoreError) -> StoreError {
     match error {
-        StoreError::NotFound { what: "channel", key } => {
-            Invalid::new("steps", format!("there is no channel `{key}`"))
-                .remedy("make it first with POST /channels, or name another one")
-                .into()
-        }
+        StoreError::NotFound { what: "channel", key } => Invalid::new("steps", format!("there is no channel `{key}`"))
+            .remedy("make it first with POST /channels, or name another one")
+            .into(),
         error => error,
     }
 }

@@ -263,7 +263,8 @@ impl TestArgs {
         };
         let ended = ended?;
         let delivery = ended.value();
-        let answer = delivery["attempts"].as_array().and_then(|all| all.last()).map(|last| show::plain(&last["answer"]));
+        let answer =
+            delivery["attempts"].as_array().and_then(|all| all.last()).map(|last| show::plain(&last["answer"]));
         let answer = answer.unwrap_or_default();
         if delivery["state"] == json!("arrived") {
             return show::said(out, self.show, &ended, &format!("{}: it arrived: {answer}", self.channel));
