@@ -8,6 +8,7 @@ use crate::limits::Limits;
 use crate::metrics::Metrics;
 use crate::settings::Settings;
 use punctual_core::graph::GraphExecutor;
+use punctual_core::health::Health;
 use punctual_core::meter::Meter;
 use punctual_core::store::Store;
 use std::sync::Arc;
@@ -25,6 +26,7 @@ pub(crate) struct Shared {
     pub(crate) limits: Limits,
     pub(crate) believed: Believed,
     pub(crate) metrics: Metrics,
+    pub(crate) health: Arc<Health>,
     pub(crate) hub: Hub,
     pub(crate) graphs: Providers,
     pub(crate) drives: Drives,
@@ -45,6 +47,7 @@ impl AppState {
         let shared = Shared {
             limits: Limits::new(&settings),
             believed: Believed::default(),
+            health: Arc::default(),
             metrics: Metrics::default(),
             hub: Hub::new(Arc::clone(&store)),
             graphs: Providers::default(),
@@ -65,6 +68,11 @@ impl AppState {
     /// Where a node that works in this process tells what it does, for `/metrics`.
     pub fn meter(&self) -> Arc<dyn Meter> {
         self.shared.metrics.meter()
+    }
+
+    /// Where the node of this process notes what is wrong with the whole.
+    pub fn health(&self) -> Arc<Health> {
+        Arc::clone(&self.shared.health)
     }
 
     /// Says from now on that this server is not ready, and ends its event streams.

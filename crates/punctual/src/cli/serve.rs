@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use punctual_core::graph::GraphExecutor;
+use punctual_core::health::Health;
 use punctual_core::invalid::Invalid;
 use punctual_core::meter::Meter;
 use punctual_core::store::Store;
@@ -105,7 +106,7 @@ impl ServeArgs {
         folder.tell(&database, api.url())?;
         let shown = format!("{database}, API at {}", api.url());
         let graphs = self.node.graphs.caller(Some(folder), Some(format!("http://{}", api.internal)))?;
-        let node = Surroundings { own: vec![address, api.internal], graphs, meter: api.meter() };
+        let node = Surroundings { own: vec![address, api.internal], graphs, meter: api.meter(), health: api.health() };
         let worked = self.node.work(store, &shown, node, out).await;
         // Last, so that what the node does while it stops can be watched.
         api.stop().await;
@@ -143,6 +144,7 @@ pub(crate) struct Api {
     /// Where this process itself reaches it, without TLS and without leaving the machine.
     internal: SocketAddr,
     meter: Arc<dyn Meter>,
+    health: Arc<Health>,
     stop: watch::Sender<bool>,
     tasks: Vec<JoinHandle<std::io::Result<()>>>,
 }
@@ -169,7 +171,7 @@ impl Api {
         for provider in providers {
             state.add_provider(provider);
         }
-        let meter = state.meter();
+        let (meter, health) = (state.meter(), state.health());
         let mut internal = within(listener.local_addr()?);
         let listener = served(listener)?;
         let mut tasks = Vec::new();
@@ -187,12 +189,17 @@ impl Api {
             }
             None => tasks.push(tokio::spawn(punctual_server::serve(listener, state, stopped(stop.subscribe())))),
         }
-        Ok(Self { url, internal, meter, stop, tasks })
+        Ok(Self { url, internal, meter, health, stop, tasks })
     }
 
     /// Where the node of this process tells what it does.
     pub(crate) fn meter(&self) -> Arc<dyn Meter> {
         Arc::clone(&self.meter)
+    }
+
+    /// Where the node of this process notes what is wrong.
+    pub(crate) fn health(&self) -> Arc<Health> {
+        Arc::clone(&self.health)
     }
 
     /// Where it can be called.

@@ -10,6 +10,7 @@ use clap::Args;
 use jiff::SignedDuration;
 use punctual::calls::CallOptions;
 use punctual_core::duration::parse_duration;
+use punctual_core::health::Health;
 use punctual_core::meter::{Meter, NoMeter};
 use punctual_core::store::Store;
 use punctual_engine::dispatch::DeskOptions;
@@ -75,6 +76,9 @@ pub(crate) struct WorkerArgs {
     /// Where people reach the server, for the links in messages, such as <https://punctual.example.com>
     #[arg(long, value_name = "URL", env = "PUNCTUAL_PUBLIC_URL", value_parser = public_url)]
     public_url: Option<String>,
+    /// How long after it was due a schedule counts as overdue, which /readyz and the log then say
+    #[arg(long, value_name = "TIME", default_value = "1m", env = "PUNCTUAL_OVERDUE_AFTER", value_parser = parse_duration)]
+    overdue_after: SignedDuration,
     #[command(flatten)]
     calls: CallArgs,
     #[command(flatten)]
@@ -89,6 +93,8 @@ pub(crate) struct Surroundings {
     pub(crate) graphs: Option<GraphCaller>,
     /// Who counts.
     pub(crate) meter: Arc<dyn Meter>,
+    /// Where is noted what is wrong with the whole.
+    pub(crate) health: Arc<Health>,
 }
 
 /// How long something is kept; no time is for ever.
@@ -184,7 +190,7 @@ impl WorkerArgs {
         let graphs = self.graphs.caller(folder.as_ref(), None)?;
         runtime()?.block_on(async {
             let store = punctual::open(url).await?;
-            let alone = Surroundings { own: Vec::new(), graphs, meter: Arc::new(NoMeter) };
+            let alone = Surroundings { own: Vec::new(), graphs, meter: Arc::new(NoMeter), health: Arc::default() };
             self.work(store, &without_password(url), alone, out).await
         })
     }
@@ -193,10 +199,15 @@ impl WorkerArgs {
     pub(crate) async fn work(
         self, store: Arc<dyn Store>, shown: &str, around: Surroundings, out: &mut Output,
     ) -> Result<(), Stop> {
-        let Surroundings { own, graphs, meter } = around;
+        let Surroundings { own, graphs, meter, health } = around;
         let calls = CallOptions { own_addresses: own, ..self.calls.options(self.database())? };
         let courier = calls.courier(self.public_url.clone()).map_err(|refused| Stop::usage(refused.to_string()))?;
-        let notify = NotifyOptions { courier: Some(Arc::new(courier)), ..NotifyOptions::default() };
+        let notify = NotifyOptions {
+            courier: Some(Arc::new(courier)),
+            health,
+            overdue_after: whole(self.overdue_after),
+            ..NotifyOptions::default()
+        };
         let options = NodeOptions { meter, notify: Some(notify), ..self.options()? };
         let signals = both_signals(Signals::listen()?);
         // A node that is stopped for as long as this has given up its lease, and so must its commands.

@@ -2,6 +2,7 @@
 
 mod bulk;
 mod calls;
+mod channels;
 mod cli;
 mod clocks;
 mod config;
