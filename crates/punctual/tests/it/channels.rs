@@ -61,8 +61,8 @@ impl Place {
     }
 }
 
-#[test]
-fn n01_a_channel_is_tried_and_what_came_back_is_said() {
+#[tokio::test(flavor = "multi_thread")]
+async fn n01_a_channel_is_tried_and_what_came_back_is_said() {
     let place = Place::new(&[]);
     let (mut hook, mut mail) = (Receiver::hook(&[SECRET]), Receiver::mail(&MailServer::default()));
     place.add_hook(&hook);
@@ -70,10 +70,11 @@ fn n01_a_channel_is_tried_and_what_came_back_is_said() {
     let mailing = ["channel", "add", "mail", "--email", "o@b.example", "--smtp", &server, "--tls", "none"];
     place.done(&[&mailing[..], &["--from", "p@a.example"]].concat());
     assert_eq!(place.done(&["channel", "test", "hook"]), "hook: it arrived: 200: ok\n");
-    assert_eq!(hook.got()[0]["verified"], serde_json::json!([true]));
-    assert_eq!(hook.got()[0]["event"]["type"], "dev.punctual.test");
+    let got = hook.until(|got| got.len() == 1).await;
+    assert_eq!(got[0]["verified"], serde_json::json!([true]));
+    assert_eq!(got[0]["event"]["type"], "dev.punctual.test");
     assert_eq!(place.done(&["channel", "test", "mail"]), "mail: it arrived: 250 taken\n");
-    assert_eq!(mail.got()[0]["to"], serde_json::json!(["o@b.example"]));
+    assert_eq!(mail.until(|got| got.len() == 1).await[0]["to"], serde_json::json!(["o@b.example"]));
     hook.behave("status 500");
     let (code, said) = place.run(&["channel", "test", "hook"]);
     assert_eq!((code, said.as_str()), (1, "error: hook: it did not arrive: the answer is 500: told to\n"));
@@ -85,12 +86,10 @@ fn n01_a_channel_is_tried_and_what_came_back_is_said() {
     assert_eq!(place.done(&["channel", "test", "hook"]), "hook: it arrived: 200: ok\n");
     let dropped = place.json(&["delivery", "ls", "--state", "dropped"]);
     assert_eq!(dropped["items"].as_array().unwrap().len(), 2, "{dropped}");
-    let first = hook.got()[0]["event"]["id"].as_str().unwrap().to_owned();
+    let first = got[0]["event"]["id"].as_str().unwrap().to_owned();
     place.done(&["delivery", "resend", &first]);
     let times = |got: &[Value]| got.iter().filter(|it| it["event"]["id"] == first.as_str()).count();
-    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
-        hook.until(|got| times(got) == 2).await;
-    });
+    hook.until(|got| times(got) == 2).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
