@@ -117,7 +117,7 @@ fn hide_path(url: &mut Value) {
 
 fn hide_value(value: &mut Value) {
     if let Value::Plain(text) = value {
-        *text = "…".to_owned();
+        "…".clone_into(text);
     }
 }
 

@@ -148,6 +148,18 @@ fn guarded() -> OpenApiRouter<AppState> {
         .routes(routes!(graphs::run))
         .routes(routes!(billing::create, billing::list))
         .routes(routes!(billing::usage))
+        .merge(telling())
+        .routes(routes!(installation::get, installation::patch))
+        .routes(routes!(system::nodes))
+        .routes(routes!(system::stats))
+        .routes(routes!(system::audit))
+        .routes(routes!(doctor::doctor))
+        .routes(routes!(events::stream))
+}
+
+/// The part of it that is about telling people.
+fn telling() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new()
         .routes(routes!(channels::create, channels::list))
         .routes(routes!(channels::get, channels::patch, channels::delete))
         .routes(routes!(channels::test))
@@ -160,12 +172,6 @@ fn guarded() -> OpenApiRouter<AppState> {
         .routes(routes!(deliveries::get))
         .routes(routes!(deliveries::resend))
         .routes(routes!(deliveries::take_out))
-        .routes(routes!(installation::get, installation::patch))
-        .routes(routes!(system::nodes))
-        .routes(routes!(system::stats))
-        .routes(routes!(system::audit))
-        .routes(routes!(doctor::doctor))
-        .routes(routes!(events::stream))
 }
 
 /// What needs none.

@@ -137,7 +137,7 @@ impl Courier for PostOffice {
         let sent = match timeout(self.attempt_timeout, attempt).await {
             Ok(Ok(sent)) => sent,
             Ok(Err(problem)) => Sent::failed(problem),
-            Err(_) => Sent::failed(format!("there was no answer within {}s", self.attempt_timeout.as_secs())),
+            Err(_) => Sent::failed(format!("there was no answer within {:?}", self.attempt_timeout)),
         };
         discreet(sent, &secrets)
     }

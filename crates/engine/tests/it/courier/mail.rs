@@ -5,13 +5,11 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use punctual_core::notify::channel::{ChannelTarget, MailTls};
 use punctual_core::secret::Value;
-use punctual_engine::notify::courier::PostOptions;
 use punctual_engine::targets::http::HttpOptions;
 use punctual_testkit::receivers::{MailServer, Receiver};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use rustls::pki_types::CertificateDer;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 const PASSWORD: &str = "correct horse battery";
 
@@ -119,17 +117,13 @@ async fn n01_starttls_is_not_given_up_when_it_is_not_offered() {
 #[tokio::test]
 async fn n04_a_mail_server_that_says_later_is_asked_again_and_one_that_says_never_is_not() {
     let mut server = Receiver::mail(&MailServer::default());
-    let sender = Sender::with(crate::http::local_options(), |options| PostOptions {
-        attempt_timeout: Duration::from_secs(2),
-        ..options
-    });
+    let sender = Sender::new();
     let target = email(server.port(), MailTls::None, &["o@b.example", "t@b.example"]);
     for (order, says) in [
         ("rcpt 450", "450"),
         ("rcpt 535", "535"),
         ("data 451", "451"),
         ("data 500", "500"),
-        ("slow 30", "no answer within 2s"),
         ("close", "does not take the letter"),
         ("down", "cannot be reached"),
     ] {
@@ -137,6 +131,9 @@ async fn n04_a_mail_server_that_says_later_is_asked_again_and_one_that_says_neve
         let sent = sender.send(target.clone(), &hostile()).await;
         assert!(failed(&sent).contains(says), "{order}: {sent:?}");
     }
+    server.behave("slow 30");
+    let sent = Sender::hurried().send(target.clone(), &hostile()).await;
+    assert!(failed(&sent).contains("there was no answer within"), "{sent:?}");
     for order in ["rcpt 550", "rcpt 553", "data 554"] {
         server.behave(order);
         let sent = sender.send(target.clone(), &hostile()).await;

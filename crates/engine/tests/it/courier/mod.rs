@@ -18,6 +18,7 @@ use punctual_engine::secrets::SecretRules;
 use punctual_engine::targets::http::HttpOptions;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Somebody who sends to this machine, with secrets in a folder.
 struct Sender {
@@ -28,6 +29,12 @@ struct Sender {
 impl Sender {
     fn new() -> Self {
         Self::with(crate::http::local_options(), |options| options)
+    }
+
+    /// One that gives up soon, for receivers that never answer.
+    fn hurried() -> Self {
+        let soon = Duration::from_millis(500);
+        Self::with(crate::http::local_options(), |options| PostOptions { attempt_timeout: soon, ..options })
     }
 
     fn with(http: HttpOptions, change: impl FnOnce(PostOptions) -> PostOptions) -> Self {

@@ -108,6 +108,7 @@ pub(crate) struct AddArgs {
 }
 
 #[derive(Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub(crate) struct EditArgs {
     /// Its name
     rule: String,
