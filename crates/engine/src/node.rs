@@ -19,6 +19,7 @@ use punctual_core::execute::StopReason;
 use punctual_core::id::ScheduleId;
 use punctual_core::meter::{Meter, NoMeter, StoreVerb};
 use punctual_core::store::{Heartbeat, NewNode, Store, StoreError, StoreResult};
+use punctual_core::trace::{NoTracer, Tracer};
 use punctual_core::upkeep::Declarations;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -62,6 +63,8 @@ pub struct NodeOptions {
     pub declarations: Declarations,
     /// Who counts what the node does.
     pub meter: Arc<dyn Meter>,
+    /// Who keeps the spans of its runs.
+    pub tracer: Arc<dyn Tracer>,
 }
 
 impl Default for NodeOptions {
@@ -80,6 +83,7 @@ impl Default for NodeOptions {
             memory: MemoryOptions::default(),
             declarations: Declarations::default(),
             meter: Arc::new(NoMeter),
+            tracer: Arc::new(NoTracer),
         }
     }
 }
@@ -244,7 +248,7 @@ impl Life {
         loops.spawn(watch_others(Arc::clone(&store), options.clone(), uptime, stopwatch.clone()));
         let desk =
             Desk::new(Arc::clone(&store), lease.clone(), executors.clone(), options.desk.clone(), uptime, running);
-        let desk = desk.measured(stopwatch);
+        let desk = desk.measured(stopwatch).traced(Arc::clone(&options.tracer));
         let (changes, options) = (store.changes(), options.clone());
         Self { desk, loops, beats, fallbacks, changes, options, draining, lease, uptime, store }
     }

@@ -10,7 +10,8 @@ use crate::settings::Settings;
 use punctual_core::graph::GraphExecutor;
 use punctual_core::meter::Meter;
 use punctual_core::store::Store;
-use std::sync::Arc;
+use punctual_core::trace::{NoTracer, Tracer};
+use std::sync::{Arc, OnceLock};
 use tokio::sync::{Mutex, watch};
 
 /// What a server works on. Cheap to clone; all clones are one server.
@@ -25,6 +26,7 @@ pub(crate) struct Shared {
     pub(crate) limits: Limits,
     pub(crate) believed: Believed,
     pub(crate) metrics: Metrics,
+    tracer: OnceLock<Arc<dyn Tracer>>,
     pub(crate) hub: Hub,
     pub(crate) graphs: Providers,
     pub(crate) drives: Drives,
@@ -46,6 +48,7 @@ impl AppState {
             limits: Limits::new(&settings),
             believed: Believed::default(),
             metrics: Metrics::default(),
+            tracer: OnceLock::new(),
             hub: Hub::new(Arc::clone(&store)),
             graphs: Providers::default(),
             drives: Drives::default(),
@@ -65,6 +68,15 @@ impl AppState {
     /// Where a node that works in this process tells what it does, for `/metrics`.
     pub fn meter(&self) -> Arc<dyn Meter> {
         self.shared.metrics.meter()
+    }
+
+    /// Hands the spans of requests that make jobs to whoever keeps them; the first one to be named stays.
+    pub fn trace_with(&self, tracer: Arc<dyn Tracer>) {
+        let _named_already = self.shared.tracer.set(tracer);
+    }
+
+    pub(crate) fn tracer(&self) -> Arc<dyn Tracer> {
+        self.shared.tracer.get().map_or_else(|| Arc::new(NoTracer) as Arc<dyn Tracer>, Arc::clone)
     }
 
     /// Says from now on that this server is not ready, and ends its event streams.

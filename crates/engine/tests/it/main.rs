@@ -3,6 +3,7 @@
 mod command;
 mod desk;
 mod faulty;
+mod figures;
 mod fire;
 mod grants;
 mod http;

@@ -9,7 +9,6 @@ mod request;
 pub use call::Limits;
 
 pub(crate) use call::causes;
-pub(crate) use request::traceparent;
 
 use crate::clock::Uptime;
 use answer::Answer;
