@@ -23,6 +23,7 @@ mod limits;
 mod metrics;
 mod migrate;
 mod notify;
+mod notify_trouble;
 mod outage;
 mod policies;
 mod pooler;
