@@ -2,6 +2,7 @@
 
 mod bulk;
 mod calls;
+mod channels;
 mod cli;
 mod clocks;
 mod config;
@@ -23,7 +24,6 @@ mod limits;
 mod metrics;
 mod migrate;
 mod notify;
-mod notify_trouble;
 mod outage;
 mod policies;
 mod pooler;

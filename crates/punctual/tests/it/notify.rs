@@ -1,134 +1,227 @@
-//! Telling people, with the real binary and real receivers: a channel is tried, a failure is told, somebody acknowledges.
+//! People are told: real workers, a real receiver of webhooks and a real mail server, which both misbehave.
 
-use crate::serve::{Server, punctual};
+use crate::process::{Ear, Setup, Worker};
+use crate::world::{World, on_both_stores};
+use jiff::SignedDuration;
+use punctual_core::id::ScheduleId;
+use punctual_core::name::Name;
+use punctual_core::notify::channel::{ChannelDefinition, ChannelTarget, MailTls};
+use punctual_core::notify::delivery::DeliveryState;
+use punctual_core::notify::port::DeliveryFilter;
+use punctual_core::notify::rule::{GroupBy, RuleDefinition, Trigger};
+use punctual_core::retry::RetryPolicy;
+use punctual_core::schedule::{ByHand, ScheduleDefinition};
+use punctual_core::secret::{SecretRef, Value};
+use punctual_core::timing::TimingSpec;
 use punctual_testkit::receivers::{MailServer, Receiver};
-use serde_json::Value;
-use std::io::{Read, Write};
-use std::net::TcpStream;
-use tempfile::TempDir;
+use serde_json::Value as Json;
+use std::collections::BTreeSet;
+use std::time::Duration;
 
-const SECRET: &str = "whsec_cHVuY3R1YWxwdW5jdHVhbHB1bmN0dWFs";
+/// 24 bytes in base64, as receivers are given them.
+const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 
-/// A server that may call this machine, and its folder.
-struct Place {
-    server: Server,
-    folder: TempDir,
+fn name(text: &str) -> Name {
+    Name::new(text).unwrap()
 }
 
-impl Place {
-    fn new(more: &[&str]) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join("secret"), SECRET).unwrap();
-        let data = folder.path().to_str().unwrap().to_owned();
-        let server = Server::on(&[&["--data", &data, "--http-allow", "127.0.0.1"], more].concat());
-        Self { server, folder }
+/// Where somebody is told.
+struct Receivers {
+    hook: Receiver,
+    mail: Receiver,
+}
+
+impl Receivers {
+    fn start() -> Self {
+        Self { hook: Receiver::hook(&[SECRET]), mail: Receiver::mail(&MailServer::default()) }
     }
 
-    /// Runs a command; its exit code, and all that it says.
-    fn run(&self, words: &[&str]) -> (i32, String) {
-        let data = self.folder.path().to_str().unwrap();
-        let at = words.iter().position(|word| *word == "--").unwrap_or(words.len());
-        let output = punctual(&[&words[..at], &["--data", data], &words[at..]].concat()).output().unwrap();
-        let said = [output.stdout, output.stderr].concat();
-        (output.status.code().unwrap(), String::from_utf8(said).unwrap())
+    fn behave(&mut self, how: &str) {
+        self.hook.behave(how);
+        // A mail server says the same in its own words.
+        let how = match how {
+            "status 500" => "data 451",
+            "status 429 retry-after 1" => "rcpt 450",
+            how => how,
+        };
+        self.mail.behave(how);
     }
 
-    fn done(&self, words: &[&str]) -> String {
-        let (code, said) = self.run(words);
-        assert_eq!(code, 0, "{words:?}: {said}");
-        said
+    /// A worker that may call them.
+    fn worker(&self, world: &World, ear: &Ear) -> Worker {
+        let allow = format!("127.0.0.1:{},127.0.0.1:{}", self.hook.port(), self.mail.port());
+        let env = vec![("PUNCTUAL_HTTP_ALLOW".to_owned(), allow), ("HOOK_SECRET".to_owned(), SECRET.to_owned())];
+        Worker::start_as(&world.url, &Setup { env, log: "warn", ..Setup::default() }, ear)
     }
 
-    fn json(&self, words: &[&str]) -> Value {
-        serde_json::from_str(&self.done(&[words, &["--json"]].concat())).unwrap()
-    }
-
-    fn add_hook(&self, receiver: &Receiver) {
-        let secret = format!("file:{}/secret", self.folder.path().display());
-        self.done(&["channel", "add", "hook", "--webhook", &receiver.url("/hook"), "--secret", &secret]);
-    }
-
-    /// Asks the server for something outside the API, as a browser would.
-    fn browse(&self, method: &str, path: &str) -> String {
-        let host = self.server.url().trim_start_matches("http://");
-        let mut stream = TcpStream::connect(host).unwrap();
-        let head =
-            format!("{method} {path} HTTP/1.1\r\nHost: {host}\r\nOrigin: http://{host}\r\nContent-Length: 0\r\n");
-        stream.write_all(format!("{head}Connection: close\r\n\r\n").as_bytes()).unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        answer
+    /// A channel to each, and a rule that tells both of each schedule by itself.
+    async fn set_up(&self, world: &World) {
+        let hook = ChannelTarget::Webhook {
+            url: Value::from(self.hook.url("/hook")),
+            secrets: vec![SecretRef::new("env:HOOK_SECRET")],
+            headers: [].into(),
+        };
+        let mail = ChannelTarget::Email {
+            host: "127.0.0.1".to_owned(),
+            port: Some(self.mail.port()),
+            tls: MailTls::None,
+            username: None,
+            password: None,
+            from: "Punctual <punctual@a.example>".to_owned(),
+            to: vec!["ops@a.example".to_owned()],
+        };
+        for (channel, target) in [("hook", hook), ("mail", mail)] {
+            world.store.create_channel(ChannelDefinition::new(name(channel), target)).await.unwrap();
+        }
+        let rule = RuleDefinition::new(name("failures"), Trigger::Failure, vec![name("hook"), name("mail")]);
+        let rule = RuleDefinition { group_by: GroupBy::Subject, wait: SignedDuration::from_millis(1), ..rule };
+        world.store.create_rule(rule).await.unwrap();
     }
 }
 
-#[test]
-fn n01_a_channel_is_tried_and_what_came_back_is_said() {
-    let place = Place::new(&[]);
-    let (mut hook, mut mail) = (Receiver::hook(&[SECRET]), Receiver::mail(&MailServer::default()));
-    place.add_hook(&hook);
-    let server = format!("127.0.0.1:{}", mail.port());
-    let mailing = ["channel", "add", "mail", "--email", "o@b.example", "--smtp", &server, "--tls", "none"];
-    place.done(&[&mailing[..], &["--from", "p@a.example"]].concat());
-    assert_eq!(place.done(&["channel", "test", "hook"]), "hook: it arrived: 200: ok\n");
-    assert_eq!(hook.got()[0]["verified"], serde_json::json!([true]));
-    assert_eq!(hook.got()[0]["event"]["type"], "dev.punctual.test");
-    assert_eq!(place.done(&["channel", "test", "mail"]), "mail: it arrived: 250 taken\n");
-    assert_eq!(mail.got()[0]["to"], serde_json::json!(["o@b.example"]));
-    hook.behave("status 500");
-    let (code, said) = place.run(&["channel", "test", "hook"]);
-    assert_eq!((code, said.as_str()), (1, "error: hook: it did not arrive: the answer is 500: told to\n"));
-    mail.behave("down");
-    let (code, said) = place.run(&["channel", "test", "mail"]);
-    assert!(code == 1 && said.contains("it did not arrive: the mail server cannot be reached"), "{code} {said}");
-    // What did not arrive holds up nobody.
-    hook.behave("ok");
-    assert_eq!(place.done(&["channel", "test", "hook"]), "hook: it arrived: 200: ok\n");
-    let dropped = place.json(&["delivery", "ls", "--state", "dropped"]);
-    assert_eq!(dropped["items"].as_array().unwrap().len(), 2, "{dropped}");
-    let first = hook.got()[0]["event"]["id"].as_str().unwrap().to_owned();
-    place.done(&["delivery", "resend", &first]);
-    let times = |got: &[Value]| got.iter().filter(|it| it["event"]["id"] == first.as_str()).count();
-    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
-        hook.until(|got| times(got) == 2).await;
-    });
+/// A schedule that runs when it is asked to, and does what its input says.
+async fn add_schedule(world: &World, schedule: &str) -> ScheduleId {
+    let far = TimingSpec::Every { period: SignedDuration::from_hours(10_000) };
+    let target = world.script("read how; echo $how >> \"$EFFECTS\"; eval $(echo $how | tr -d '\"')");
+    let definition =
+        ScheduleDefinition { retry: RetryPolicy::none(), ..ScheduleDefinition::new(name(schedule), far, target) };
+    world.store.create_schedule(definition).await.unwrap().id
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn n03_a_failure_is_told_and_acknowledged_by_the_link_in_the_message() {
-    let place = Place::new(&["--public-url", "https://punctual.example.com/"]);
-    let hook = Receiver::hook(&[SECRET]);
-    place.add_hook(&hook);
-    place.done(&[
-        "rule",
-        "add",
-        "failures",
-        "--on",
-        "failure",
-        "--wait",
-        "1ms",
-        "--channel",
-        "hook",
-        "--then",
-        "hook:1h",
-    ]);
-    place.done(&["job", "add", "--attempts", "1", "--", "sh", "-c", "echo disk full >&2; exit 3"]);
-    let got = hook.until(|got| got.len() == 1).await;
-    let event = &got[0]["event"];
-    assert_eq!(
-        (&event["type"], &event["source"]),
-        (&"dev.punctual.alert.opened".into(), &"https://punctual.example.com".into())
-    );
-    let link = event["data"]["links"]["acknowledge"].as_str().unwrap();
-    let path = link.strip_prefix("https://punctual.example.com").unwrap();
-    let alert = event["data"]["alert_id"].as_str().unwrap();
-    assert!(place.done(&["alert", "ls", "--open"]).contains(alert));
-    let page = place.browse("GET", path);
-    assert!(page.starts_with("HTTP/1.1 200 OK") && page.contains("<button>"), "{page}");
-    assert_eq!(place.json(&["alert", "show", alert])["state"], "open", "a look changes nothing");
-    let page = place.browse("POST", path);
-    assert!(page.starts_with("HTTP/1.1 200 OK") && page.contains("Acknowledged at "), "{page}");
-    let shown = place.json(&["alert", "show", alert]);
-    assert_eq!((&shown["state"], &shown["told"]), (&"acknowledged".into(), &serde_json::json!(["hook"])));
-    let said = place.done(&["alert", "acknowledge", alert, "--note", "too late"]);
-    assert_eq!(said, format!("{alert}: acknowledged; nobody else is told\n"), "the first one stands");
+async fn run(world: &World, schedule: ScheduleId, how: &str) {
+    let input = punctual_core::json::Json::from_value("input", &how).unwrap();
+    let asked = ByHand { input: Some(input), ..ByHand::default() };
+    world.store.trigger_schedule(schedule, asked).await.unwrap();
+}
+
+/// What the receiver of webhooks was told, each message once: the schedule and the occasion.
+fn told(got: &[Json]) -> Vec<(String, String)> {
+    let mut seen = BTreeSet::new();
+    let new = got.iter().filter(|it| seen.insert(it["headers"]["webhook-id"].as_str().unwrap().to_owned()));
+    let line = |it: &Json| {
+        let data = &it["event"]["data"];
+        let text = |value: &Json| value.as_str().unwrap_or_else(|| panic!("no text in {data}")).to_owned();
+        (text(&data["subjects"][0]["name"]), text(&data["occasion"]))
+    };
+    new.map(line).collect()
+}
+
+/// How many different messages were answered well.
+fn taken(got: &[Json]) -> usize {
+    let well =
+        got.iter().filter(|it| it["order"].as_str().is_some_and(|order| order == "ok" || order.starts_with("slow")));
+    let ids: BTreeSet<_> = well.map(|it| it["headers"]["webhook-id"].to_string()).collect();
+    ids.len()
+}
+
+/// Waits until something holds.
+async fn until<F: Future<Output = bool>>(holds: impl Fn() -> F) {
+    for _ in 0..900 {
+        if holds().await {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    panic!("what was waited for did not come to be");
+}
+
+/// Waits until so many messages have arrived, and none is in any line.
+async fn until_all_arrived(world: &World, messages: usize) {
+    let in_state = |state| DeliveryFilter { state: Some(state), ..DeliveryFilter::default() };
+    let (waiting, arrived) = (in_state(DeliveryState::Waiting), in_state(DeliveryState::Arrived));
+    until(|| async {
+        let open = world.store.deliveries(&waiting, None, 1).await.unwrap().items;
+        open.is_empty() && world.store.deliveries(&arrived, None, 1000).await.unwrap().items.len() == messages
+    })
+    .await;
+}
+
+/// What a mail is known by.
+fn message_id(mail: &Json) -> String {
+    let headers = mail["letter"]["headers"].as_array().unwrap();
+    headers.iter().find(|header| header[0] == "message-id").unwrap()[1].as_str().unwrap().to_owned()
+}
+
+/// What came by mail, each mail once: its subject.
+fn subjects(mails: &[Json]) -> Vec<String> {
+    let mut seen = BTreeSet::new();
+    let new = mails.iter().filter(|mail| seen.insert(message_id(mail)));
+    let header = |mail: &Json| {
+        let headers = mail["letter"]["headers"].as_array().unwrap();
+        headers.iter().find(|header| header[0] == "subject").unwrap()[1].as_str().unwrap().to_owned()
+    };
+    new.map(header).collect()
+}
+
+on_both_stores! {
+    async fn n04_every_message_arrives_in_order_whatever_the_receivers_do(world: &World) {
+        let mut receivers = Receivers::start();
+        receivers.set_up(world).await;
+        let (a, b) = (add_schedule(world, "a").await, add_schedule(world, "b").await);
+        let ear = Ear::new();
+        let _worker = receivers.worker(world, &ear);
+        let troubles = ["down", "slow 1", "status 500", "status 429 retry-after 1", "close"];
+        for (round, trouble) in troubles.into_iter().enumerate() {
+            receivers.behave(trouble);
+            run(world, a, "exit 3").await;
+            run(world, b, "exit 4").await;
+            // Both have been tried, whatever came of it.
+            let tried = DeliveryFilter { channel: Some("hook".to_owned()), ..DeliveryFilter::default() };
+            until(|| async {
+                let page = world.store.deliveries(&tried, None, 100).await.unwrap().items;
+                page.len() == 4 * round + 2 && page[1].tries > 0
+            })
+            .await;
+            receivers.behave("ok");
+            run(world, a, "exit 0").await;
+            run(world, b, "exit 0").await;
+            until_all_arrived(world, 8 * (round + 1)).await;
+        }
+        let got = receivers.hook.got();
+        let told = told(&got);
+        for schedule in ["a", "b"] {
+            let own: Vec<&str> = told.iter().filter(|(of, _)| of == schedule).map(|(_, it)| it.as_str()).collect();
+            assert_eq!(own, ["opened", "recovered"].repeat(troubles.len()), "in order: {told:?}");
+        }
+        assert_eq!(taken(&got), told.len());
+        for message in &got {
+            assert_eq!(message["verified"], serde_json::json!([true]), "{message:#}");
+            let same = got.iter().find(|it| it["headers"]["webhook-id"] == message["headers"]["webhook-id"]).unwrap();
+            assert_eq!(same["body"], message["body"], "a message that is sent again says the same");
+        }
+        let mails = receivers.mail.until(|got| got.len() >= 4 * troubles.len()).await;
+        let subjects = subjects(&mails);
+        assert_eq!(subjects.len(), 4 * troubles.len(), "{subjects:#?}");
+        for schedule in ["a", "b"] {
+            let own = subjects.iter().filter(|it| it.contains(&format!(" {schedule} ")));
+            let recoveries: Vec<bool> = own.map(|it| it.contains("recovered")).collect();
+            assert_eq!(recoveries, [false, true].repeat(troubles.len()), "in order: {subjects:#?}");
+        }
+    }
+
+    async fn n04_c09_a_crash_loses_no_message_and_is_itself_told(world: &World) {
+        let mut receivers = Receivers::start();
+        receivers.set_up(world).await;
+        let (a, b) = (add_schedule(world, "a").await, add_schedule(world, "b").await);
+        let ear = Ear::new();
+        let mut first = receivers.worker(world, &ear);
+        // The job is in the middle of its work, and the message is sent and not marked, when the node dies.
+        run(world, b, "sleep 600").await;
+        receivers.behave("slow 600");
+        run(world, a, "exit 3").await;
+        receivers.hook.until(|got| !got.is_empty()).await;
+        until(|| async { world.lines().len() >= 2 }).await;
+        first.kill();
+        receivers.behave("ok");
+        let _second = receivers.worker(world, &ear);
+        let got = receivers.hook.until(|got| taken(got) == 2).await;
+        let told = told(&got);
+        assert_eq!(told, [("a", "opened"), ("b", "opened")].map(|(of, it)| (of.to_owned(), it.to_owned())));
+        let of_a: Vec<&Json> = got.iter().filter(|it| it["event"]["data"]["subjects"][0]["name"] == "a").collect();
+        assert!(of_a.len() >= 2, "it went again: {got:#?}");
+        assert!(of_a.iter().all(|it| it["headers"]["webhook-id"] == of_a[0]["headers"]["webhook-id"]));
+        let lost = got.iter().find(|it| it["event"]["data"]["subjects"][0]["name"] == "b").unwrap();
+        assert_eq!(lost["event"]["data"]["error_code"], "node_lost");
+        until_all_arrived(world, 4).await;
+    }
 }
