@@ -8,6 +8,7 @@ use crate::records::{LogStream, Progress};
 use crate::run::{ErrorCode, Outcome};
 use crate::secret::{Secret, Secrets, Value};
 use crate::store::{FinishedRun, StoreResult};
+use crate::trace::TraceContext;
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
 use std::collections::BTreeMap;
@@ -153,6 +154,11 @@ impl RunContext {
     /// Says how far the run has come.
     pub fn progress(&self, percent: u8, note: impl Into<String>) {
         self.reports.progress(Progress::new(percent, note));
+    }
+
+    /// Where the run stands in its trace: what a target that calls others passes on as `traceparent`.
+    pub fn trace_context(&self) -> TraceContext {
+        TraceContext::of_run(&self.job)
     }
 
     /// When the run is told to stop because it took too long, by the store's clock; `None` when it may run for ever.

@@ -94,6 +94,7 @@ pub mod store;
 pub mod target;
 pub mod template;
 pub mod timing;
+pub mod trace;
 pub mod unique;
 pub mod upkeep;
 pub mod virtual_clock;

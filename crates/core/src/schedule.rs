@@ -3,11 +3,11 @@
 use crate::duration;
 use crate::id::{GrantId, JobId, ScheduleId, TemplateId};
 use crate::invalid::Invalid;
-use crate::job::Timeout;
+use crate::job::{NewJob, Timeout};
 use crate::json::Json;
 use crate::name::{self, Name};
 use crate::retry::{RetryPolicy, SerialOnFailure};
-use crate::run::Outcome;
+use crate::run::{Outcome, Trigger};
 use crate::target::Target;
 use crate::timing::TimingSpec;
 use crate::words::words;
@@ -384,4 +384,30 @@ pub struct ScheduleResults {
     pub last_success_at: Option<Timestamp>,
     /// Failures since then.
     pub consecutive_failures: u32,
+}
+
+/// How somebody wants a schedule to run once, beside its plan.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ByHand {
+    /// What it is given instead of its own input.
+    pub input: Option<Json>,
+    /// Who asks.
+    pub by: Option<String>,
+    /// W3C trace context of whoever asks.
+    pub trace_context: Option<String>,
+}
+
+impl ByHand {
+    /// Refuses what the stores could not keep.
+    pub fn validate(&self) -> Result<(), Invalid> {
+        self.input.iter().try_for_each(|input| input.check("input"))?;
+        name::check_text("by", self.by.as_deref().unwrap_or_default())?;
+        name::check_text("trace_context", self.trace_context.as_deref().unwrap_or_default())
+    }
+
+    /// The job that is made.
+    pub fn job(&self, schedule: &Schedule) -> NewJob {
+        let usual = NewJob::of_schedule(schedule, Trigger::Manual, self.by.clone(), schedule.definition.serial);
+        NewJob { input: self.input.clone().unwrap_or(usual.input), trace_context: self.trace_context.clone(), ..usual }
+    }
 }

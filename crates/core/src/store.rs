@@ -26,7 +26,7 @@ use crate::policies::Policies;
 use crate::readings::Readings;
 use crate::records::RunRecords;
 use crate::run::{ErrorCode, Outcome};
-use crate::schedule::{Schedule, ScheduleDefinition};
+use crate::schedule::{ByHand, Schedule, ScheduleDefinition};
 use crate::slot::{NotRun, SlotRow};
 use crate::template::Parameter;
 pub use crate::template::Template;
@@ -465,7 +465,7 @@ pub trait Store:
     async fn reschedule(&self, id: ScheduleId, at: Timestamp) -> StoreResult<Schedule>;
 
     /// Makes a job now, by hand; the plan does not move and no slot is written.
-    async fn trigger_schedule(&self, id: ScheduleId, input: Option<Json>, by: Option<String>) -> StoreResult<JobId>;
+    async fn trigger_schedule(&self, id: ScheduleId, by_hand: ByHand) -> StoreResult<JobId>;
 
     /// Ends a schedule: what waits is cancelled, what runs goes on, history stays, and the name is free again.
     async fn delete_schedule(&self, id: ScheduleId) -> StoreResult<()>;

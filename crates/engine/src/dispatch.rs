@@ -10,6 +10,7 @@ use crate::notify::NewsBell;
 use crate::phase::Phase;
 use crate::scribe::Scribe;
 use crate::stop::StopHandle;
+use crate::traced::{TracedRun, log_span};
 use crate::work::{Executors, run_job};
 use punctual_core::closing::Again;
 use punctual_core::execute::{StopReason, stopped};
@@ -19,10 +20,12 @@ use punctual_core::meter::{RunEnd, StoreVerb};
 use punctual_core::store::{
     ClaimRequest, ClaimedJob, FinishResult, FinishedRun, Heartbeat, Store, StoreError, StoreResult,
 };
+use punctual_core::trace::{NoTracer, Tracer};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::task::JoinSet;
+use tracing::Instrument;
 
 /// How much a node takes on.
 #[derive(Debug, Clone)]
@@ -118,6 +121,7 @@ pub struct Desk {
     scribe: Arc<Scribe>,
     stopwatch: Stopwatch,
     news: NewsBell,
+    tracer: Arc<dyn Tracer>,
     tasks: JoinSet<FinishedRun>,
     /// Claimed and not started.
     waiting: VecDeque<WaitingJob>,
@@ -145,6 +149,7 @@ impl Desk {
             running,
             stopwatch: Stopwatch::unread(),
             news: NewsBell::default(),
+            tracer: Arc::new(NoTracer),
             tasks: JoinSet::new(),
             waiting: VecDeque::new(),
             ended: Vec::new(),
@@ -161,6 +166,11 @@ impl Desk {
     /// Rings when runs have ended: there may be news about them.
     pub(crate) fn telling(self, news: NewsBell) -> Self {
         Self { news, ..self }
+    }
+
+    /// Hands the spans of its runs to whoever keeps them.
+    pub(crate) fn traced(self, tracer: Arc<dyn Tracer>) -> Self {
+        Self { tracer, ..self }
     }
 
     /// How many more jobs it would take.
@@ -333,7 +343,15 @@ impl Desk {
             let began_at = self.uptime.now();
             self.running.lock().insert(id, RunningJob { stop: stop.clone(), since, began_at, kind });
             let (executors, grace, scribe) = (self.executors.clone(), self.options.grace, Arc::clone(&self.scribe));
-            self.tasks.spawn(async move { run_job(&executors, claimed, stop, grace, &scribe).await });
+            let log_span = log_span(&claimed);
+            let waited = began_at.saturating_sub(since);
+            let traced = TracedRun::begin(Arc::clone(&self.tracer), &claimed, waited, self.uptime);
+            let run = async move {
+                let end = run_job(&executors, claimed, stop, grace, &scribe).await;
+                traced.end(&end);
+                end
+            };
+            self.tasks.spawn(run.instrument(log_span));
         }
         self.tell_work();
     }

@@ -25,4 +25,5 @@ pub mod scribe;
 pub mod secrets;
 pub mod stop;
 pub mod targets;
+mod traced;
 pub mod work;

@@ -20,6 +20,7 @@ use punctual_core::execute::StopReason;
 use punctual_core::id::ScheduleId;
 use punctual_core::meter::{Meter, NoMeter, StoreVerb};
 use punctual_core::store::{Heartbeat, NewNode, Store, StoreError, StoreResult};
+use punctual_core::trace::{NoTracer, Tracer};
 use punctual_core::upkeep::Declarations;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -65,6 +66,8 @@ pub struct NodeOptions {
     pub meter: Arc<dyn Meter>,
     /// How people are told; a node without this leaves it to others.
     pub notify: Option<NotifyOptions>,
+    /// Who keeps the spans of its runs.
+    pub tracer: Arc<dyn Tracer>,
 }
 
 impl Default for NodeOptions {
@@ -84,6 +87,7 @@ impl Default for NodeOptions {
             declarations: Declarations::default(),
             notify: None,
             meter: Arc::new(NoMeter),
+            tracer: Arc::new(NoTracer),
         }
     }
 }
@@ -260,7 +264,7 @@ impl Life {
         }
         let desk =
             Desk::new(Arc::clone(&store), lease.clone(), executors.clone(), options.desk.clone(), uptime, running);
-        let desk = desk.measured(stopwatch).telling(news);
+        let desk = desk.measured(stopwatch).telling(news).traced(Arc::clone(&options.tracer));
         let (changes, options) = (store.changes(), options.clone());
         Self { desk, loops, beats, fallbacks, changes, options, draining, lease, uptime, store }
     }

@@ -8,7 +8,9 @@ use crate::reserve::Reserve;
 use crate::schedules::{Others, ScheduleBuilder};
 use crate::{Cancelled, Context, Error, JobId, JobView, NodeEvent, Result, Schedule, Target, TaskError};
 use punctual_core::execute::Executor;
+use punctual_core::meter::Meter;
 use punctual_core::store::{ScheduleKey, Store};
+use punctual_core::trace::Tracer;
 use punctual_core::upkeep::Declarations;
 use punctual_engine::dispatch::DeskOptions;
 use punctual_engine::flow::{FLOW, FlowExecutor};
@@ -535,6 +537,20 @@ impl Builder {
     pub fn run_calls(mut self, rules: &crate::calls::CallOptions) -> Result<Self> {
         self.executors = rules.executors(self.executors)?;
         Ok(self)
+    }
+
+    /// Is told what the node does, in numbers: see [`Meter`].
+    #[must_use]
+    pub fn meter(mut self, meter: Arc<dyn Meter>) -> Self {
+        self.node.meter = meter;
+        self
+    }
+
+    /// Is given the spans of the node's runs: see [`Tracer`], and the module `otlp` for a receiver of OpenTelemetry.
+    #[must_use]
+    pub fn tracer(mut self, tracer: Arc<dyn Tracer>) -> Self {
+        self.node.tracer = tracer;
+        self
     }
 
     /// Is told when the node is ready, draining, fenced, or has left.

@@ -136,7 +136,7 @@ impl Enqueue {
         self.set(|job| job.tags = tags.into_iter().map(Into::into).collect())
     }
 
-    /// The W3C trace context of whoever asks for it; a command finds it in `TRACEPARENT`.
+    /// The W3C trace context of whoever asks for it: its run stands in the same trace, and passes that on to its target.
     pub fn trace_context(self, traceparent: impl Into<String>) -> Self {
         self.set(|job| job.trace_context = Some(traceparent.into()))
     }

@@ -24,6 +24,7 @@
 //! | `sqlite`, `postgres` | the stores; both are on unless the defaults are off |
 //! | `rusqlite`, `tokio-postgres`, `sqlx-postgres` | [`Enqueue::send_in`] a transaction of the program's own |
 //! | `calls` | [`Builder::run_calls`]: a node that runs HTTP and SQL jobs |
+//! | `otel` | the module `otlp`: spans of runs for an OpenTelemetry receiver |
 //! | `testing` | the module `testing`: a clock that tests turn by hand |
 //! | `worker` | the binary of a service that only works: `punctual worker` |
 //! | `cli` | the whole binary; a program that embeds Punctual turns the defaults off and does without |
@@ -41,6 +42,8 @@ mod flows;
 mod handle;
 mod join;
 mod limits;
+#[cfg(feature = "otel")]
+pub mod otlp;
 mod reserve;
 mod schedules;
 #[cfg(feature = "testing")]
@@ -66,12 +69,14 @@ pub use punctual_core::invalid::Invalid;
 pub use punctual_core::job::{Job, JobState, JobView, Run, Whereabouts};
 pub use punctual_core::job_key::JobKeyMode;
 pub use punctual_core::limits::{Limit, LimitRow, LimitSubject, Rate};
+pub use punctual_core::meter::Meter;
 pub use punctual_core::retry::{Backoff, RetryPolicy, SerialOnFailure};
 pub use punctual_core::run::{ErrorCode, Outcome, Trigger};
 pub use punctual_core::schedule::{Missed, Overlap, Schedule};
 pub use punctual_core::slot::{Decision, Reason, SlotRow};
 pub use punctual_core::store::{Cancelled, Store, StoreError};
 pub use punctual_core::target::Target;
+pub use punctual_core::trace::{Span, TraceContext, Tracer};
 pub use punctual_core::unique::Unique;
 pub use punctual_engine::node::NodeEvent;
 pub use punctual_engine::targets::task::{Context, TaskError};

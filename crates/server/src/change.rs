@@ -3,6 +3,7 @@
 use crate::auth::Caller;
 use crate::guard::RequestId;
 use crate::problem::{Answered, Problem};
+use crate::producing::{self, Producing};
 use crate::state::AppState;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
@@ -11,6 +12,7 @@ use axum::response::{IntoResponse, Response};
 use punctual_core::access::{Answer, Change, Described, OnceKey, SecretHash};
 use punctual_core::json::Json;
 use punctual_core::store::{Store, StoreError, StoreResult};
+use punctual_core::trace::TraceContext;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use std::future::Future;
@@ -23,6 +25,8 @@ pub(crate) struct Ask {
     pub(crate) caller: Caller,
     request_id: String,
     key: Option<String>,
+    /// Where the caller stands in a trace.
+    trace: Option<TraceContext>,
 }
 
 impl FromRequestParts<AppState> for Ask {
@@ -31,7 +35,8 @@ impl FromRequestParts<AppState> for Ask {
     async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Answered<Self> {
         let caller = Caller::from_request_parts(parts, state).await?;
         let request_id = parts.extensions.get::<RequestId>().map(|id| id.0.clone()).unwrap_or_default();
-        Ok(Self { state: state.clone(), caller, request_id, key: idempotency_key(parts)? })
+        let (key, trace) = (idempotency_key(parts)?, producing::caller_of(&parts.headers));
+        Ok(Self { state: state.clone(), caller, request_id, key, trace })
     }
 }
 
@@ -96,7 +101,7 @@ impl Action {
 impl Ask {
     /// A change that no token asks for.
     pub(crate) fn of(state: AppState, caller: Caller, RequestId(request_id): RequestId) -> Self {
-        Self { state, caller, request_id, key: None }
+        Self { state, caller, request_id, key: None, trace: None }
     }
 
     /// Makes a change; answers with what it came to.
@@ -121,6 +126,11 @@ impl Ask {
         V: Future<Output = StoreResult<T>>,
     {
         verb(self.state.store.recorded(self.noted(&action, None, tell))).await
+    }
+
+    /// Begins to make jobs, in the caller's trace.
+    pub(crate) fn produce(&self, name: &'static str) -> Producing {
+        Producing::begin(&self.state.tracer(), self.trace, name)
     }
 
     /// Whether the request carries an idempotency key.

@@ -23,6 +23,7 @@ mod limits;
 mod metrics;
 pub mod openapi;
 mod problem;
+mod producing;
 pub mod secret;
 mod settings;
 mod state;

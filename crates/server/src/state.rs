@@ -11,7 +11,8 @@ use punctual_core::graph::GraphExecutor;
 use punctual_core::health::Health;
 use punctual_core::meter::Meter;
 use punctual_core::store::Store;
-use std::sync::Arc;
+use punctual_core::trace::{NoTracer, Tracer};
+use std::sync::{Arc, OnceLock};
 use tokio::sync::{Mutex, watch};
 
 /// What a server works on. Cheap to clone; all clones are one server.
@@ -27,6 +28,7 @@ pub(crate) struct Shared {
     pub(crate) believed: Believed,
     pub(crate) metrics: Metrics,
     pub(crate) health: Arc<Health>,
+    tracer: OnceLock<Arc<dyn Tracer>>,
     pub(crate) hub: Hub,
     pub(crate) graphs: Providers,
     pub(crate) drives: Drives,
@@ -49,6 +51,7 @@ impl AppState {
             believed: Believed::default(),
             health: Arc::default(),
             metrics: Metrics::default(),
+            tracer: OnceLock::new(),
             hub: Hub::new(Arc::clone(&store)),
             graphs: Providers::default(),
             drives: Drives::default(),
@@ -73,6 +76,15 @@ impl AppState {
     /// Where the node of this process notes what is wrong with the whole.
     pub fn health(&self) -> Arc<Health> {
         Arc::clone(&self.shared.health)
+    }
+
+    /// Hands the spans of requests that make jobs to whoever keeps them; the first one to be named stays.
+    pub fn trace_with(&self, tracer: Arc<dyn Tracer>) {
+        let _named_already = self.shared.tracer.set(tracer);
+    }
+
+    pub(crate) fn tracer(&self) -> Arc<dyn Tracer> {
+        self.shared.tracer.get().map_or_else(|| Arc::new(NoTracer) as Arc<dyn Tracer>, Arc::clone)
     }
 
     /// Says from now on that this server is not ready, and ends its event streams.

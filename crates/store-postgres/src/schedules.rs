@@ -12,11 +12,10 @@ use jiff::{SignedDuration, Timestamp};
 use punctual_core::firing::Firing;
 use punctual_core::id::{JobId, ScheduleId};
 use punctual_core::invalid::Invalid;
-use punctual_core::job::{NewJob, Origin};
-use punctual_core::json::Json;
+use punctual_core::job::Origin;
 use punctual_core::replan::{anchor, refuse_without_slots, same_times};
-use punctual_core::run::{ErrorCode, Trigger};
-use punctual_core::schedule::{Pause, Schedule, ScheduleDefinition, ScheduleResults, ScheduleState};
+use punctual_core::run::ErrorCode;
+use punctual_core::schedule::{ByHand, Pause, Schedule, ScheduleDefinition, ScheduleResults, ScheduleState};
 use punctual_core::store::{ScheduleKey, StoreError};
 use punctual_core::timing::TimingSpec;
 use std::collections::BTreeSet;
@@ -222,16 +221,9 @@ impl Tx<'_> {
         self.schedule(id).await
     }
 
-    pub(crate) async fn trigger_schedule(
-        &mut self, id: ScheduleId, input: Option<&Json>, by: Option<&str>,
-    ) -> Work<JobId> {
+    pub(crate) async fn trigger_schedule(&mut self, id: ScheduleId, by_hand: &ByHand) -> Work<JobId> {
         let schedule = self.schedule_to_use(id).await?;
-        let by = by.map(str::to_owned);
-        let mut spec = NewJob::of_schedule(&schedule, Trigger::Manual, by, schedule.definition.serial);
-        if let Some(input) = input {
-            spec.input = input.clone();
-        }
-        self.make_one(&spec, &Origin { schedule_id: Some(id), ..Origin::default() }).await
+        self.make_one(&by_hand.job(&schedule), &Origin { schedule_id: Some(id), ..Origin::default() }).await
     }
 
     pub(crate) async fn delete_schedule(&mut self, id: ScheduleId) -> Work<()> {

@@ -8,11 +8,10 @@ use jiff::{SignedDuration, Timestamp};
 use punctual_core::firing::Firing;
 use punctual_core::id::{JobId, ScheduleId};
 use punctual_core::invalid::Invalid;
-use punctual_core::job::{NewJob, Origin};
-use punctual_core::json::Json;
+use punctual_core::job::Origin;
 use punctual_core::replan::{anchor, refuse_without_slots, same_times};
-use punctual_core::run::{ErrorCode, Trigger};
-use punctual_core::schedule::{Pause, Schedule, ScheduleDefinition, ScheduleResults, ScheduleState};
+use punctual_core::run::ErrorCode;
+use punctual_core::schedule::{ByHand, Pause, Schedule, ScheduleDefinition, ScheduleResults, ScheduleState};
 use punctual_core::store::{ScheduleKey, StoreError, StoreResult};
 use punctual_core::timing::TimingSpec;
 use rusqlite::{Connection, params};
@@ -185,15 +184,9 @@ impl Tx<'_> {
         Ok(self.one(sql::covering_slot, params, value::<i64>)?.is_some())
     }
 
-    pub(crate) fn trigger_schedule(
-        &mut self, id: ScheduleId, input: Option<Json>, by: Option<String>,
-    ) -> StoreResult<JobId> {
+    pub(crate) fn trigger_schedule(&mut self, id: ScheduleId, by_hand: &ByHand) -> StoreResult<JobId> {
         let schedule = self.schedule(id)?;
-        let mut spec = NewJob::of_schedule(&schedule, Trigger::Manual, by, schedule.definition.serial);
-        if let Some(input) = input {
-            spec.input = input;
-        }
-        self.insert_and_place(&spec, &Origin { schedule_id: Some(id), ..Origin::default() })
+        self.insert_and_place(&by_hand.job(&schedule), &Origin { schedule_id: Some(id), ..Origin::default() })
     }
 
     pub(crate) fn delete_schedule(&mut self, id: ScheduleId) -> StoreResult<()> {

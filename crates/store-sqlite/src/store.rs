@@ -10,7 +10,7 @@ use punctual_core::json::Json;
 use punctual_core::limits::Claimed;
 use punctual_core::name::{self, Name};
 use punctual_core::order::{Move, Place};
-use punctual_core::schedule::{Schedule, ScheduleDefinition};
+use punctual_core::schedule::{ByHand, Schedule, ScheduleDefinition};
 use punctual_core::slot::SlotRow;
 use punctual_core::store::{
     Cancelled, Changes, ClaimRequest, FinishResult, FinishedRun, Fired, Heartbeat, Lease, LostNode, NewNode, NodePulse,
@@ -66,10 +66,9 @@ impl Store for SqliteStore {
         self.write_plans(move |tx| tx.reschedule(id, at)).await
     }
 
-    async fn trigger_schedule(&self, id: ScheduleId, input: Option<Json>, by: Option<String>) -> StoreResult<JobId> {
-        input.iter().try_for_each(|input| input.check("input"))?;
-        name::check_text("by", by.as_deref().unwrap_or_default())?;
-        self.write_and_wake(move |tx| tx.trigger_schedule(id, input, by)).await
+    async fn trigger_schedule(&self, id: ScheduleId, by_hand: ByHand) -> StoreResult<JobId> {
+        by_hand.validate()?;
+        self.write_and_wake(move |tx| tx.trigger_schedule(id, &by_hand)).await
     }
 
     async fn delete_schedule(&self, id: ScheduleId) -> StoreResult<()> {

@@ -9,6 +9,7 @@ use punctual_core::json::Json;
 use punctual_core::name::Name;
 use punctual_core::retry::{Backoff, RetryPolicy};
 use punctual_core::run::ErrorCode;
+pub use punctual_core::schedule::ByHand;
 use punctual_core::schedule::{Schedule, ScheduleDefinition};
 use punctual_core::slot::{Decision, Reason, SlotRow};
 use punctual_core::store::{

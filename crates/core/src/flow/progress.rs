@@ -10,6 +10,7 @@ use crate::job::{Job, NewJob};
 use crate::json::{JSON_MAX_BYTES, Json};
 use crate::run::{ErrorCode, Outcome, Trigger};
 use crate::target::Target;
+use crate::trace::TraceContext;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// A flow with what can be told from its definition alone.
@@ -445,7 +446,7 @@ impl<'a> Walk<'a> {
             grant_id: step.grant_id.or(flow.grant_id),
             trigger: Trigger::Flow,
             trigger_detail: Some(format!("{name}/{}{item}", step.name)),
-            trace_context: flow.trace_context.clone(),
+            trace_context: Some(TraceContext::of_run(self.shape.job).to_string()),
             owner: flow.owner.clone(),
             ..NewJob::new(step.target.clone())
         }

@@ -4,7 +4,7 @@
 //! key, and the service starts nothing twice. Each failure that was received is remembered with the chain, and the next
 //! attempt adds their number to the key: a retry of a failed run is a new run.
 
-use super::http::{traceparent, trusted_tls};
+use super::http::trusted_tls;
 use crate::clock::Uptime;
 use async_trait::async_trait;
 use jiff::SignedDuration;
@@ -199,7 +199,7 @@ impl GraphCaller {
             ("idempotency-key", key),
             ("x-service-name", &self.service),
             ("x-owner", run.job.spec.owner.as_deref().unwrap_or_default()),
-            ("traceparent", &traceparent(&run.job)),
+            ("traceparent", &run.trace_context().to_string()),
         ];
         for (name, value) in said.into_iter().filter(|(_, value)| !value.is_empty()) {
             let value = HeaderValue::from_bytes(value.as_bytes())

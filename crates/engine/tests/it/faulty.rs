@@ -13,7 +13,7 @@ use punctual_core::name::Name;
 use punctual_core::offers::{Offers, OffersSettled};
 use punctual_core::order::{Move, Place};
 use punctual_core::records::{LogChunk, LogLine, Progress, RunRecords};
-use punctual_core::schedule::{Schedule, ScheduleDefinition};
+use punctual_core::schedule::{ByHand, Schedule, ScheduleDefinition};
 use punctual_core::slot::SlotRow;
 use punctual_core::store::{
     Cancelled, Changes, ClaimRequest, FinishResult, FinishedRun, Fired, Heartbeat, Lease, LostNode, NewNode, NodePulse,
@@ -221,7 +221,7 @@ pass_on! {
     async fn pause_schedule(&self, id: ScheduleId, by: Option<String>, note: Option<String>) -> Schedule;
     async fn resume_schedule(&self, id: ScheduleId) -> Schedule;
     async fn reschedule(&self, id: ScheduleId, at: Timestamp) -> Schedule;
-    async fn trigger_schedule(&self, id: ScheduleId, input: Option<Json>, by: Option<String>) -> JobId;
+    async fn trigger_schedule(&self, id: ScheduleId, by_hand: ByHand) -> JobId;
     async fn delete_schedule(&self, id: ScheduleId) -> ();
     async fn schedule(&self, key: &ScheduleKey) -> Option<Schedule>;
     async fn schedules(&self, after: Option<&str>, limit: usize) -> Vec<Schedule>;

@@ -4,6 +4,7 @@ mod command;
 mod courier;
 mod desk;
 mod faulty;
+mod figures;
 mod fire;
 mod grants;
 mod http;

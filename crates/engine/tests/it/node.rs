@@ -31,7 +31,7 @@ impl World {
         Self { store: Arc::new(store), _folder: folder }
     }
 
-    async fn enqueue(&self, task: &str) -> JobId {
+    pub(crate) async fn enqueue(&self, task: &str) -> JobId {
         self.store.enqueue_jobs(vec![NewJob::new(Target::task(task))]).await.unwrap()[0]
     }
 
@@ -131,7 +131,7 @@ fn task(
 }
 
 /// A task that says when it has started and ends when it is let go.
-fn gated(started: &Arc<Semaphore>, gate: &Arc<Semaphore>) -> Executors {
+pub(crate) fn gated(started: &Arc<Semaphore>, gate: &Arc<Semaphore>) -> Executors {
     let (started, gate) = (Arc::clone(started), Arc::clone(gate));
     let handler = Handler::new(move |_: Context, _: Json| {
         let (started, gate) = (Arc::clone(&started), Arc::clone(&gate));

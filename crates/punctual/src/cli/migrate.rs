@@ -9,6 +9,7 @@ use punctual_store_postgres::{PostgresOptions, PostgresStore, roles_sql};
 use serde::Serialize;
 
 use super::data::DataFolder;
+use super::log::LogFormat;
 use super::worker::{runtime, without_password};
 use super::{Output, Stop};
 
@@ -63,7 +64,7 @@ impl MigrateArgs {
                  SQLite store from others by its owner and mode",
             ));
         }
-        runtime()?.block_on(self.migrate(&url, out))
+        runtime(LogFormat::Text)?.block_on(self.migrate(&url, out))
     }
 
     async fn migrate(&self, url: &str, out: &mut Output) -> Result<(), Stop> {

@@ -13,6 +13,7 @@ mod graphs;
 mod health;
 #[cfg(feature = "server")]
 mod langgraph;
+mod log;
 #[cfg(feature = "cli")]
 mod migrate;
 #[cfg(feature = "cli")]

@@ -10,6 +10,7 @@ use punctual_core::health::Health;
 use punctual_core::invalid::Invalid;
 use punctual_core::meter::Meter;
 use punctual_core::store::Store;
+use punctual_core::trace::Tracer;
 use punctual_server::{
     AppState, JwtRules, PublicBind, ServerConfig, ServiceAccess, Settings, check_bind, first_admin_token, load_tls,
     login_link,
@@ -19,7 +20,7 @@ use tokio::task::JoinHandle;
 
 use super::data::DataFolder;
 use super::langgraph::LangGraphArgs;
-use super::worker::{Surroundings, WorkerArgs, runtime, without_password};
+use super::worker::{Surroundings, Traces, WorkerArgs, runtime, without_password};
 use super::{Output, Stop};
 
 /// Run a server: the HTTP API and everything a worker does, on a data folder that no other server has.
@@ -79,7 +80,13 @@ impl ServeArgs {
         let listener = TcpListener::bind(self.listen).map_err(|error| {
             Stop::failure(format!("cannot listen on {}: {error}; choose another address with --listen", self.listen))
         })?;
-        let done = runtime()?.block_on(self.serve(&database, &folder, Socket { listener, tls }, providers, out));
+        let done = runtime(self.node.log_format())?.block_on(self.serve(
+            &database,
+            &folder,
+            Socket { listener, tls },
+            providers,
+            out,
+        ));
         drop(serving);
         done
     }
@@ -106,10 +113,19 @@ impl ServeArgs {
         folder.tell(&database, api.url())?;
         let shown = format!("{database}, API at {}", api.url());
         let graphs = self.node.graphs.caller(Some(folder), Some(format!("http://{}", api.internal)))?;
-        let node = Surroundings { own: vec![address, api.internal], graphs, meter: api.meter(), health: api.health() };
+        let traces = Traces::start(api.meter())?;
+        api.trace_with(traces.tracer());
+        let node = Surroundings {
+            own: vec![address, api.internal],
+            graphs,
+            meter: api.meter(),
+            tracer: traces.tracer(),
+            health: api.health(),
+        };
         let worked = self.node.work(store, &shown, node, out).await;
         // Last, so that what the node does while it stops can be watched.
         api.stop().await;
+        traces.stop().await;
         worked
     }
 }
@@ -143,8 +159,7 @@ pub(crate) struct Api {
     url: String,
     /// Where this process itself reaches it, without TLS and without leaving the machine.
     internal: SocketAddr,
-    meter: Arc<dyn Meter>,
-    health: Arc<Health>,
+    state: AppState,
     stop: watch::Sender<bool>,
     tasks: Vec<JoinHandle<std::io::Result<()>>>,
 }
@@ -171,7 +186,7 @@ impl Api {
         for provider in providers {
             state.add_provider(provider);
         }
-        let (meter, health) = (state.meter(), state.health());
+        let kept = state.clone();
         let mut internal = within(listener.local_addr()?);
         let listener = served(listener)?;
         let mut tasks = Vec::new();
@@ -189,17 +204,22 @@ impl Api {
             }
             None => tasks.push(tokio::spawn(punctual_server::serve(listener, state, stopped(stop.subscribe())))),
         }
-        Ok(Self { url, internal, meter, health, stop, tasks })
+        Ok(Self { url, internal, state: kept, stop, tasks })
     }
 
     /// Where the node of this process tells what it does.
     pub(crate) fn meter(&self) -> Arc<dyn Meter> {
-        Arc::clone(&self.meter)
+        self.state.meter()
+    }
+
+    /// Hands the spans of its requests to whoever keeps them.
+    pub(crate) fn trace_with(&self, tracer: Arc<dyn Tracer>) {
+        self.state.trace_with(tracer);
     }
 
     /// Where the node of this process notes what is wrong.
     pub(crate) fn health(&self) -> Arc<Health> {
-        Arc::clone(&self.health)
+        self.state.health()
     }
 
     /// Where it can be called.

@@ -9,10 +9,12 @@ use std::time::Duration;
 use clap::Args;
 use jiff::SignedDuration;
 use punctual::calls::CallOptions;
+use punctual::otlp::{Otlp, OtlpSettings, Sending};
 use punctual_core::duration::parse_duration;
 use punctual_core::health::Health;
 use punctual_core::meter::{Meter, NoMeter};
 use punctual_core::store::Store;
+use punctual_core::trace::{NoTracer, Tracer};
 use punctual_engine::dispatch::DeskOptions;
 use punctual_engine::flow::{FLOW, FlowExecutor};
 use punctual_engine::memory::Fallback;
@@ -28,6 +30,7 @@ use super::calls::CallArgs;
 use super::data::DataFolder;
 use super::graphs::GraphArgs;
 use super::health::Pulse;
+use super::log::{self, LogFormat};
 use super::signals::Signals;
 use super::{Output, Stop};
 
@@ -79,6 +82,9 @@ pub(crate) struct WorkerArgs {
     /// How long after it was due a schedule counts as overdue, which /readyz and the log then say
     #[arg(long, value_name = "TIME", default_value = "1m", env = "PUNCTUAL_OVERDUE_AFTER", value_parser = parse_duration)]
     overdue_after: SignedDuration,
+    /// How the log on standard error is written
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t, env = "PUNCTUAL_LOG_FORMAT")]
+    log_format: LogFormat,
     #[command(flatten)]
     calls: CallArgs,
     #[command(flatten)]
@@ -95,6 +101,41 @@ pub(crate) struct Surroundings {
     pub(crate) meter: Arc<dyn Meter>,
     /// Where is noted what is wrong with the whole.
     pub(crate) health: Arc<Health>,
+    /// Who keeps spans.
+    pub(crate) tracer: Arc<dyn Tracer>,
+}
+
+/// The receiver of traces that OpenTelemetry's variables name, if they name one.
+fn receiver() -> Result<Option<OtlpSettings>, Stop> {
+    OtlpSettings::from_env().map_err(|refused| Stop::usage(refused.to_string()))
+}
+
+/// Spans on their way to a receiver, or nowhere.
+pub(crate) struct Traces(Option<(Arc<Otlp>, Sending)>);
+
+impl Traces {
+    /// Begins to send, if there is a receiver.
+    pub(crate) fn start(meter: Arc<dyn Meter>) -> Result<Self, Stop> {
+        let Some(settings) = receiver()? else { return Ok(Self(None)) };
+        let settings = settings.with_resource("host.name", &host_name());
+        let started = Otlp::start(settings, meter).map_err(|refused| Stop::usage(refused.to_string()))?;
+        Ok(Self(Some(started)))
+    }
+
+    /// Where spans are put.
+    pub(crate) fn tracer(&self) -> Arc<dyn Tracer> {
+        match &self.0 {
+            Some((otlp, _)) => Arc::clone(otlp) as Arc<dyn Tracer>,
+            None => Arc::new(NoTracer),
+        }
+    }
+
+    /// Sends what is left.
+    pub(crate) async fn stop(self) {
+        if let Some((_, sending)) = self.0 {
+            sending.stop().await;
+        }
+    }
 }
 
 /// How long something is kept; no time is for ever.
@@ -144,6 +185,7 @@ impl WorkerArgs {
     /// Refuses what cannot be meant, before anything is written.
     pub(crate) fn check(&self) -> Result<(), Stop> {
         self.options()?;
+        receiver()?;
         self.calls.options(self.database())?;
         self.graphs.check()
     }
@@ -151,6 +193,12 @@ impl WorkerArgs {
     /// The folder that was named.
     pub(crate) fn data(&self) -> Option<&Path> {
         self.data.as_deref()
+    }
+
+    /// How the log is written.
+    #[cfg(feature = "server")]
+    pub(crate) fn log_format(&self) -> LogFormat {
+        self.log_format
     }
 
     /// How long a node, or the driver of a graph run, may be silent.
@@ -188,10 +236,15 @@ impl WorkerArgs {
         let folder =
             if self.database.is_some() && self.data.is_none() { None } else { DataFolder::open(self.data()).ok() };
         let graphs = self.graphs.caller(folder.as_ref(), None)?;
-        runtime()?.block_on(async {
+        runtime(self.log_format)?.block_on(async {
             let store = punctual::open(url).await?;
-            let alone = Surroundings { own: Vec::new(), graphs, meter: Arc::new(NoMeter), health: Arc::default() };
-            self.work(store, &without_password(url), alone, out).await
+            let meter: Arc<dyn Meter> = Arc::new(NoMeter);
+            let traces = Traces::start(Arc::clone(&meter))?;
+            let (tracer, health) = (traces.tracer(), Arc::default());
+            let alone = Surroundings { own: Vec::new(), graphs, meter, tracer, health };
+            let worked = self.work(store, &without_password(url), alone, out).await;
+            traces.stop().await;
+            worked
         })
     }
 
@@ -199,7 +252,7 @@ impl WorkerArgs {
     pub(crate) async fn work(
         self, store: Arc<dyn Store>, shown: &str, around: Surroundings, out: &mut Output,
     ) -> Result<(), Stop> {
-        let Surroundings { own, graphs, meter, health } = around;
+        let Surroundings { own, graphs, meter, tracer, health } = around;
         let calls = CallOptions { own_addresses: own, ..self.calls.options(self.database())? };
         let courier = calls.courier(self.public_url.clone()).map_err(|refused| Stop::usage(refused.to_string()))?;
         let notify = NotifyOptions {
@@ -208,7 +261,7 @@ impl WorkerArgs {
             overdue_after: whole(self.overdue_after),
             ..NotifyOptions::default()
         };
-        let options = NodeOptions { meter, notify: Some(notify), ..self.options()? };
+        let options = NodeOptions { meter, tracer, notify: Some(notify), ..self.options()? };
         let signals = both_signals(Signals::listen()?);
         // A node that is stopped for as long as this has given up its lease, and so must its commands.
         let commands = CommandOptions { silence: options.lease * 2 / 3, ..CommandOptions::default() };
@@ -259,8 +312,8 @@ impl WorkerArgs {
 }
 
 /// What a node runs on. Warnings are heard from here on.
-pub(crate) fn runtime() -> Result<Runtime, Stop> {
-    log_to_stderr();
+pub(crate) fn runtime(format: LogFormat) -> Result<Runtime, Stop> {
+    log::begin(format);
     Ok(tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?)
 }
 
@@ -325,12 +378,6 @@ pub(crate) fn without_password(url: &str) -> String {
         }
         None => url.to_owned(),
     }
-}
-
-/// Warnings and errors go to standard error; `PUNCTUAL_LOG=debug` says more.
-fn log_to_stderr() {
-    let level = std::env::var("PUNCTUAL_LOG").ok().and_then(|word| word.parse().ok()).unwrap_or(tracing::Level::WARN);
-    tracing_subscriber::fmt().with_writer(std::io::stderr).with_max_level(level).with_target(false).init();
 }
 
 /// Tells systemd (`Type=notify`) where we are, if it started us.

@@ -42,4 +42,5 @@ mod sql_rights;
 mod sql_surface;
 mod sql_world;
 mod targets;
+mod traces;
 mod world;

@@ -10,7 +10,7 @@ use punctual_core::notify::delivery::DeliveryState;
 use punctual_core::notify::port::DeliveryFilter;
 use punctual_core::notify::rule::{GroupBy, RuleDefinition, Trigger};
 use punctual_core::retry::RetryPolicy;
-use punctual_core::schedule::ScheduleDefinition;
+use punctual_core::schedule::{ByHand, ScheduleDefinition};
 use punctual_core::secret::{SecretRef, Value};
 use punctual_core::timing::TimingSpec;
 use punctual_testkit::receivers::{MailServer, Receiver};
@@ -90,7 +90,8 @@ async fn add_schedule(world: &World, schedule: &str) -> ScheduleId {
 
 async fn run(world: &World, schedule: ScheduleId, how: &str) {
     let input = punctual_core::json::Json::from_value("input", &how).unwrap();
-    world.store.trigger_schedule(schedule, Some(input), None).await.unwrap();
+    let asked = ByHand { input: Some(input), ..ByHand::default() };
+    world.store.trigger_schedule(schedule, asked).await.unwrap();
 }
 
 /// What the receiver of webhooks was told, each message once: the schedule and the occasion.

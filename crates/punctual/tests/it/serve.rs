@@ -41,7 +41,12 @@ impl Server {
     }
 
     pub(crate) fn start(command: &mut Command) -> Self {
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        Self::start_with_log(command.stderr(Stdio::null()))
+    }
+
+    /// The same, with standard error as it is set up.
+    pub(crate) fn start_with_log(command: &mut Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let said = BufReader::new(child.stdout.take().unwrap());
         let mut server = Self { child, said, ready: String::new() };
         server.ready = server.line();

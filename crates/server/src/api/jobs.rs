@@ -8,6 +8,7 @@ use crate::change::{Action, Ask, Made, Told};
 use crate::cursor::{self, List};
 use crate::extract::{Asked, Named, Sent, page_size};
 use crate::problem::{Answered, Problem};
+use crate::producing::Producing;
 use crate::state::AppState;
 use axum::Json;
 use axum::extract::{Path, State};
@@ -21,6 +22,7 @@ use punctual_core::job::{JobState, JobView, NewJob, Origin};
 use punctual_core::order::Move;
 use punctual_core::readings::{JobFilter, JobsIn};
 use punctual_core::store::Cancelled;
+use punctual_core::trace::SpanValue;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
@@ -30,10 +32,14 @@ const BATCH_MAX: usize = 1_000;
 
 /// Make a job.
 #[utoipa::path(post, path = "/jobs", tag = "jobs", request_body = NewJobBody,
-    params(("Idempotency-Key" = Option<String>, Header, description = "Done once for each key; 24 h.")),
+    params(("Idempotency-Key" = Option<String>, Header, description = "Done once for each key; 24 h."),
+        ("traceparent" = Option<String>, Header, description = "The caller's place in a trace; kept with the job.")),
     responses((status = 201, description = "it is in its queue, or waits for its time", body = JobBody)))]
 pub(crate) async fn create(ask: Ask, sent: Sent<NewJobBody>) -> Answered<Made> {
-    let spec = spec_of(&ask, sent.value).await?;
+    let mut producing = ask.produce("enqueue");
+    let spec = spec_of(&ask, sent.value, &producing).await?;
+    producing.tell("punctual.job.kind", spec.target.kind());
+    producing.tell("punctual.queue", spec.queue.as_str());
     if spec.job_key.is_some() || spec.unique.is_some() {
         let made = create_keyed(&ask, vec![spec]).await?;
         return Ok(Made::new(&made.first()).found_under("/api/v1/jobs"));
@@ -66,16 +72,19 @@ pub(crate) struct MadeJobs {
 
 /// Make several jobs, all or none, in the order given.
 #[utoipa::path(post, path = "/jobs/batch", tag = "jobs", request_body = NewJobs,
-    params(("Idempotency-Key" = Option<String>, Header, description = "Done once for each key; 24 h.")),
+    params(("Idempotency-Key" = Option<String>, Header, description = "Done once for each key; 24 h."),
+        ("traceparent" = Option<String>, Header, description = "The caller's place in a trace; kept with the job.")),
     responses((status = 201, description = "all were made", body = MadeJobs)))]
 pub(crate) async fn create_batch(ask: Ask, sent: Sent<NewJobs>) -> Answered<Made> {
     if !(1..=BATCH_MAX).contains(&sent.value.jobs.len()) {
         return Err(Invalid::new("jobs", "are none, or more than 1,000").remedy("send several batches").into());
     }
+    let mut producing = ask.produce("enqueue batch");
     let mut specs = Vec::with_capacity(sent.value.jobs.len());
     for job in sent.value.jobs {
-        specs.push(spec_of(&ask, job).await?);
+        specs.push(spec_of(&ask, job, &producing).await?);
     }
+    producing.tell("punctual.jobs", SpanValue::Number(i64::try_from(specs.len()).unwrap_or(i64::MAX)));
     if specs.iter().any(|spec| spec.job_key.is_some() || spec.unique.is_some()) {
         return Ok(Made::new(&MadeJobs { items: create_keyed(&ask, specs).await? }));
     }
@@ -87,10 +96,11 @@ pub(crate) async fn create_batch(ask: Ask, sent: Sent<NewJobs>) -> Answered<Made
     ask.create(sent.fingerprint, Action::default(), tell, |store| async move { store.enqueue_jobs(specs).await }).await
 }
 
-async fn spec_of(ask: &Ask, body: NewJobBody) -> Answered<NewJob> {
+async fn spec_of(ask: &Ask, body: NewJobBody, producing: &Producing) -> Answered<NewJob> {
     let (name, given) = (body.template.as_deref(), body.parameters.as_ref());
     let template = super::templates::job_of(&ask.state, name, given, body.input.is_some()).await?;
-    let spec = body.into_spec(template, &ask.caller)?;
+    let mut spec = body.into_spec(template, &ask.caller)?;
+    spec.trace_context = spec.trace_context.or_else(|| producing.trace_context());
     super::grants::check_named(&ask.state, spec.owner.as_deref(), &spec.target, spec.grant_id).await?;
     super::flows::check_target(&ask.state, &ask.caller, &spec.target).await?;
     Ok(spec)

@@ -9,10 +9,9 @@ use crate::problem::Answered;
 use axum::response::Response;
 use jiff::Timestamp;
 use punctual_core::id::JobId;
-use punctual_core::job::{NewJob, Origin};
+use punctual_core::job::Origin;
 use punctual_core::json::Json;
-use punctual_core::run::Trigger;
-use punctual_core::schedule::Schedule;
+use punctual_core::schedule::{ByHand, Schedule};
 use punctual_core::store::Store;
 use serde::Deserialize;
 use std::sync::Arc;
@@ -74,21 +73,21 @@ pub(crate) struct TriggerAsked {
 /// Make a job of a schedule now, by hand; its plan does not move.
 #[utoipa::path(post, path = "/schedules/{key}/trigger", tag = "schedules",
     params(("key" = String, Path, description = "id or name"),
-        ("Idempotency-Key" = Option<String>, Header, description = "Done once for each key; 24 h.")),
+        ("Idempotency-Key" = Option<String>, Header, description = "Done once for each key; 24 h."),
+        ("traceparent" = Option<String>, Header, description = "The caller's place in a trace; kept with the job.")),
     request_body = Option<TriggerAsked>,
     responses((status = 201, description = "the job", body = JobBody)))]
 pub(crate) async fn trigger(ask: Ask, Named(key): Named, sent: MaybeSent<TriggerAsked>) -> Answered<Made> {
     let schedule = visible(&ask.state, &ask.caller, &key).await?;
-    let (id, by, input) = (schedule.id, Some(ask.caller.owner.clone()), sent.value.input);
-    let mut spec = NewJob::of_schedule(&schedule, Trigger::Manual, by.clone(), schedule.definition.serial);
-    if let Some(input) = &input {
-        spec.input = input.clone();
-    }
+    let producing = ask.produce("trigger");
+    let (id, by) = (schedule.id, Some(ask.caller.owner.clone()));
+    let by_hand = ByHand { input: sent.value.input, by, trace_context: producing.trace_context() };
+    let spec = by_hand.job(&schedule);
     let origin = Origin { schedule_id: Some(id), ..Origin::default() };
     let tell = move |made: &JobId| Told::new(format!("schedule:{id}"), &JobBody::made(*made, &spec, &origin));
     let action = Action::new("schedule.trigger");
     let made =
-        ask.create(sent.fingerprint, action, tell, |store| async move { store.trigger_schedule(id, input, by).await });
+        ask.create(sent.fingerprint, action, tell, |store| async move { store.trigger_schedule(id, by_hand).await });
     Ok(made.await?.found_under("/api/v1/jobs"))
 }
 

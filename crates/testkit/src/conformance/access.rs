@@ -276,7 +276,7 @@ pub async fn c04_a_cancelled_job_can_be_retried_and_one_of_a_deleted_schedule_ca
     assert_eq!((view.state(), view.job.failures), (JobState::Queued, 0));
 
     let schedule = world.create(ScheduleDefinition { retry: no_retry(), ..minutely("a") }).await;
-    let of_schedule = world.store().trigger_schedule(schedule.id, None, None).await.unwrap();
+    let of_schedule = world.store().trigger_schedule(schedule.id, ByHand::default()).await.unwrap();
     world.store().delete_schedule(schedule.id).await.unwrap();
     assert_eq!(world.state(of_schedule).await, JobState::Cancelled);
     assert_not_found(world.store().retry_job_if_ended(of_schedule, None).await, "schedule");

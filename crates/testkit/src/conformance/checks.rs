@@ -29,7 +29,7 @@ pub async fn c17_a_sound_store_has_no_findings(world: &mut World) {
         world.fail(node, id).await;
     }
     let first = world.claim_one(node).await;
-    world.store().trigger_schedule(schedule.id, None, None).await.expect("it is triggered");
+    world.store().trigger_schedule(schedule.id, ByHand::default()).await.expect("it is triggered");
     assert_eq!(found(world).await, []);
     world.complete(node, first).await;
     world.store().delete_schedule(schedule.id).await.expect("it is deleted");

@@ -106,7 +106,7 @@ async fn every_write(world: &World, populated: &Populated) {
     assert_told("pause_schedule", store.pause_schedule(schedule, None, None).await);
     assert_told("skip_next", store.skip_next(schedule, None).await);
     assert_told("reschedule", store.reschedule(schedule, clock_time("05:00:00")).await);
-    assert_told("trigger_schedule", store.trigger_schedule(schedule, None, None).await);
+    assert_told("trigger_schedule", store.trigger_schedule(schedule, ByHand::default()).await);
     assert_told("delete_schedule", store.delete_schedule(schedule).await);
     assert_told("fire_due", store.fire_due(None, ALL).await);
     assert_told("enqueue_jobs", store.enqueue_jobs(vec![job()]).await);

@@ -228,7 +228,7 @@ pub async fn e04_a_run_says_what_started_it(world: &mut World) {
     let on_time = world.fire_one().await;
     world.set_time("00:17:00");
     let late = world.fire_one().await;
-    let by_hand = world.store().trigger_schedule(schedule.id, None, None).await.expect("it is triggered");
+    let by_hand = world.store().trigger_schedule(schedule.id, ByHand::default()).await.expect("it is triggered");
     let by_program = world.enqueue(job()).await;
     assert_eq!(world.claim_one(lease).await, on_time);
     let again = world.fail(lease, on_time).await.expect("a retry follows");

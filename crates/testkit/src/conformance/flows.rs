@@ -7,6 +7,7 @@ use punctual_core::job::{Job, JobState, NewJob, Whereabouts};
 use punctual_core::run::{ErrorCode, Outcome, Trigger};
 use punctual_core::store::{ClaimRequest, FinishResult, FinishedRun, Lease};
 use punctual_core::target::{Flow, Target};
+use punctual_core::trace::TraceContext;
 use std::collections::BTreeMap;
 
 /// A step that does work and is not tried again.
@@ -87,6 +88,22 @@ pub(crate) async fn outcomes(world: &World, id: JobId) -> BTreeMap<String, Optio
 
 pub(crate) async fn outcome(world: &World, id: JobId, step: &str) -> Option<Outcome> {
     outcomes(world, id).await[step]
+}
+
+pub async fn d12_the_steps_of_a_flow_stand_below_its_run_in_its_trace(world: &mut World) {
+    let lease = world.node("n").await;
+    let given = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    for trace_context in [None, Some(given.to_owned())] {
+        let made = world.enqueue(NewJob { trace_context, ..graph(vec![step("a", &[]), step("b", &["a"])]) }).await;
+        let run = TraceContext::of_run(&world.job(made).await.job);
+        for name in ["a", "b"] {
+            let taken = take(world, lease).await;
+            let job = find(&taken, name);
+            let asker = TraceContext::asked_by(job).expect("a trace context");
+            assert_eq!(asker, run);
+            complete_with(world, lease, job.id, "1").await;
+        }
+    }
 }
 
 pub async fn d06_steps_follow_one_another_and_pass_on_what_they_return(world: &mut World) {

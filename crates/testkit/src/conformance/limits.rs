@@ -374,7 +374,7 @@ pub async fn c14_the_jobs_of_a_schedule_carry_its_tags(world: &mut World) {
     assert_eq!(world.job(fired[0]).await.job.spec.tags, ["gpu"]);
     let first = world.claim(lease, ALL).await;
     assert_eq!(first.len(), 1, "the others wait, whichever way they were fired");
-    let triggered = world.store().trigger_schedule(two.id, None, None).await.expect("it is triggered");
+    let triggered = world.store().trigger_schedule(two.id, ByHand::default()).await.expect("it is triggered");
     assert_eq!(world.job(triggered).await.job.spec.tags, ["gpu"]);
     assert!(world.claim(lease, ALL).await.is_empty());
 }

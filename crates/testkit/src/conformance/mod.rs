@@ -581,6 +581,7 @@ macro_rules! for_each_conformance_case {
                 a21_a_flow_that_is_replaced_stops_at_once,
             }
             flows {
+                d12_the_steps_of_a_flow_stand_below_its_run_in_its_trace,
                 d06_steps_follow_one_another_and_pass_on_what_they_return,
                 d06_a_join_waits_for_all_its_predecessors,
                 d06_many_ends_in_one_report_count_each_once,

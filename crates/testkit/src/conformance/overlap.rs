@@ -184,7 +184,7 @@ pub async fn a06_a_triggered_job_of_a_serial_schedule_waits_its_turn(world: &mut
     world.set_time("00:01:00");
     let first = world.fire_one().await;
     world.claim_one(lease).await;
-    let by_hand = world.store().trigger_schedule(schedule.id, None, None).await.expect("it is triggered");
+    let by_hand = world.store().trigger_schedule(schedule.id, ByHand::default()).await.expect("it is triggered");
     assert_eq!(world.claim(lease, ALL).await, []);
     world.complete(lease, first).await;
     assert_eq!(world.claim(lease, ALL).await, [by_hand]);

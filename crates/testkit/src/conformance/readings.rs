@@ -124,7 +124,7 @@ pub async fn b10_jobs_are_found_by_when_they_were_made(world: &mut World) {
 pub async fn b10_a_schedules_jobs_are_found_and_so_are_its_owners(world: &mut World) {
     let owned = world.create(ScheduleDefinition { owner: Some("ada".into()), ..minutely("owned") }).await;
     world.create(minutely("other")).await;
-    let by_hand = world.store().trigger_schedule(owned.id, None, None).await.unwrap();
+    let by_hand = world.store().trigger_schedule(owned.id, ByHand::default()).await.unwrap();
     world.pass(mins(1));
     world.fire().await;
     let of_schedule = JobFilter { schedule_id: Some(owned.id), ..JobFilter::default() };
@@ -185,7 +185,7 @@ pub async fn b10_schedules_are_found_by_what_they_are(world: &mut World) {
     world.store().pause_schedule(paused.id, None, None).await.unwrap();
     let failing =
         world.create(ScheduleDefinition { queue: "mail".into(), retry: no_retry(), ..minutely("d-fails") }).await;
-    let id = world.store().trigger_schedule(failing.id, None, None).await.unwrap();
+    let id = world.store().trigger_schedule(failing.id, ByHand::default()).await.unwrap();
     world.claim(lease, ALL).await;
     world.finish(lease, FinishedRun::failed(id, ErrorCode::TargetError, "no")).await;
     let gone = world.create(minutely("e-gone")).await;

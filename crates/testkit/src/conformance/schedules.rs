@@ -310,7 +310,7 @@ pub async fn a26_a_deleted_schedule_is_not_found_by_any_verb(world: &mut World) 
         assert_not_found(world.store().resume_schedule(id).await, "schedule");
         assert_not_found(world.store().reschedule(id, clock_time("05:00:00")).await, "schedule");
         assert_not_found(world.store().skip_next(id, None).await, "schedule");
-        assert_not_found(world.store().trigger_schedule(id, None, None).await, "schedule");
+        assert_not_found(world.store().trigger_schedule(id, ByHand::default()).await, "schedule");
         assert_not_found(world.store().delete_schedule(id).await, "schedule");
     }
 }

@@ -96,18 +96,25 @@ pub async fn d03_trigger_makes_a_job_and_moves_nothing(world: &mut World) {
     let definition = ScheduleDefinition { input: json(r#"{"from":"schedule"}"#), priority: 4, ..hourly("triggered") };
     let schedule = world.create(definition).await;
     world.set_time("00:20:00");
-    let id = world.store().trigger_schedule(schedule.id, None, Some("ada".to_owned())).await.expect("it is triggered");
+    let trace_context = Some("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01".to_owned());
+    let by_hand = ByHand { by: Some("ada".to_owned()), trace_context: trace_context.clone(), ..ByHand::default() };
+    let id = world.store().trigger_schedule(schedule.id, by_hand).await.expect("it is triggered");
     let made = world.job(id).await;
     assert_eq!(made.state(), JobState::Queued);
     assert_eq!((made.job.spec.trigger, made.job.schedule_id), (Trigger::Manual, Some(schedule.id)));
     assert_eq!((made.job.slot_at, made.job.spec.priority), (None, 4));
+    assert_eq!(made.job.spec.trace_context, trace_context);
     assert_eq!(made.job.spec.input.as_str(), r#"{"from":"schedule"}"#);
     let after = world.schedule(schedule.id).await.state;
     assert_eq!(after.next_slot_at, schedule.state.next_slot_at);
     assert_eq!(after.next_run_at, schedule.state.next_run_at);
     assert_eq!((after.last_slot_at, after.fired_through), (schedule.state.last_slot_at, schedule.state.fired_through));
     assert!(world.ledger(schedule.id).await.is_empty(), "trigger writes no slot");
-    let other = world.store().trigger_schedule(schedule.id, Some(json("[1]")), None).await.expect("it is triggered");
+    let other = world
+        .store()
+        .trigger_schedule(schedule.id, ByHand { input: Some(json("[1]")), ..ByHand::default() })
+        .await
+        .expect("it is triggered");
     assert_eq!(world.job(other).await.job.spec.input.as_str(), "[1]");
     world.set_time("01:00:00");
     assert_eq!(world.fire().await.jobs.len(), 1, "the slot fires beside it");

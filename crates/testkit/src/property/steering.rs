@@ -2,6 +2,7 @@
 
 use super::drive::{Agreement, Drive, at, picked};
 use crate::model;
+use punctual_core::schedule::ByHand;
 
 impl Drive {
     pub(super) async fn pause(&mut self, pick: usize) -> Agreement {
@@ -55,7 +56,7 @@ impl Drive {
 
     pub(super) async fn trigger(&mut self, pick: usize) -> Agreement {
         let Some(index) = picked(&self.living(), pick) else { return Ok(()) };
-        let result = self.world.store().trigger_schedule(self.schedules[index], None, None).await;
+        let result = self.world.store().trigger_schedule(self.schedules[index], ByHand::default()).await;
         if let Some(id) = self.heard(result)? {
             self.model.trigger_schedule(index, &self.schedules[index].to_string());
             self.jobs.push(id);

@@ -164,7 +164,7 @@ fn environment(
         ("PUNCTUAL_RUN_ID", Some(id)),
         ("PUNCTUAL_ATTEMPT", Some(run.job.attempt.to_string())),
         ("PUNCTUAL_SLOT", run.job.slot_at.map(|slot_at| slot_at.to_string())),
-        ("TRACEPARENT", run.job.spec.trace_context.clone()),
+        ("TRACEPARENT", Some(run.trace_context().to_string())),
     ];
     env.extend(own.into_iter().filter_map(|(name, value)| Some((name.into(), value?.into()))));
     Ok(env)

@@ -10,7 +10,7 @@ pub use call::Limits;
 
 pub(crate) use answer::Answer;
 pub(crate) use call::{Caller, Failure, causes};
-pub(crate) use request::{Destination, Request, traceparent};
+pub(crate) use request::{Destination, Request};
 
 use crate::clock::Uptime;
 use async_trait::async_trait;

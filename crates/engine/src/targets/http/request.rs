@@ -6,6 +6,7 @@ use punctual_core::expression::{Serde, Style, Value as TemplateValue, render, re
 use punctual_core::job::Job;
 use punctual_core::secret::Value;
 use punctual_core::target::{Body, Http};
+use punctual_core::trace::TraceContext;
 use reqwest::header::{self, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, Url};
 use std::net::IpAddr;
@@ -183,18 +184,8 @@ fn own_headers(job: &Job, method: &str) -> HeaderMap {
         // The same for all attempts of a chain: after a lost answer nobody knows whether the work was done.
         headers.insert(IDEMPOTENCY_KEY, key);
     }
-    if let Ok(trace) = HeaderValue::from_str(&traceparent(job)) {
+    if let Ok(trace) = HeaderValue::from_str(&TraceContext::of_run(job).to_string()) {
         headers.insert(TRACEPARENT, trace);
     }
     headers
-}
-
-/// The trace of whoever asked for the job, or one of its own that all attempts of the chain share.
-pub(crate) fn traceparent(job: &Job) -> String {
-    job.spec.trace_context.clone().unwrap_or_else(|| {
-        let trace = u128::from_be_bytes(*job.root_job_id.as_bytes());
-        // The half of an id that is chance.
-        let span = u128::from_be_bytes(*job.id.as_bytes()) & u128::from(u64::MAX);
-        format!("00-{trace:032x}-{span:016x}-01")
-    })
 }

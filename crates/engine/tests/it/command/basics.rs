@@ -5,6 +5,7 @@ use punctual_core::run::{ErrorCode, Outcome};
 use punctual_core::secret::Value;
 use punctual_core::store::Cancelled;
 use punctual_core::target::{CommandInput, Limits};
+use punctual_core::trace::{SpanId, TraceId};
 
 #[tokio::test]
 async fn c13_a_command_sees_a_cleared_environment_and_an_empty_folder_of_its_own() {
@@ -24,7 +25,10 @@ async fn c13_a_command_sees_a_cleared_environment_and_an_empty_folder_of_its_own
     assert_eq!(told, ["OWN", "PUNCTUAL_ATTEMPT", "PUNCTUAL_JOB_ID", "PUNCTUAL_RUN_ID", "TRACEPARENT"]);
     let lines = commands.said(id, LogStream::Stdout).await;
     assert!(lines.contains(&format!("PUNCTUAL_RUN_ID={id}")) && lines.contains(&"PUNCTUAL_ATTEMPT=1".to_owned()));
-    assert!(lines.contains(&"OWN=a b".to_owned()) && lines.contains(&"TRACEPARENT=00-trace-01".to_owned()));
+    let trace_id = TraceId::of_chain(id);
+    // What was given is no trace context, and is replaced by one.
+    let own_trace = format!("TRACEPARENT=00-{trace_id}-{}-01", SpanId::of_run(id));
+    assert!(lines.contains(&"OWN=a b".to_owned()) && lines.contains(&own_trace), "{lines:?}");
     let (id, _) = commands.run(job(script("pwd; ls -A | wc -l; echo x > made"))).await;
     let said = commands.said(id, LogStream::Stdout).await;
     assert!(said[0].contains(&id.to_string()), "{said:?}");

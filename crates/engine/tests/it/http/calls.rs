@@ -10,6 +10,7 @@ use punctual_core::run::{ErrorCode, Outcome};
 use punctual_core::secret::{SecretRef, Value};
 use punctual_core::store::{Cancelled, Store};
 use punctual_core::target::{Body, Http};
+use punctual_core::trace::{SpanId, TraceContext};
 use punctual_engine::targets::http::{HttpOptions, Limits};
 use std::collections::BTreeMap;
 
@@ -92,7 +93,8 @@ async fn d06_the_key_of_a_chain_and_its_trace_stay_the_same() {
     let traced = NewJob { trace_context: Some(given.into()), ..job(Http::new("POST", server.url("/")), "{}") };
     let id = calls.enqueue_job(traced).await;
     calls.end(id).await;
-    assert_eq!(server.seen()[2].header("traceparent"), Some(given));
+    let span = TraceContext { span_id: SpanId::of_run(id), ..given.parse().unwrap() };
+    assert_eq!(server.seen()[2].header("traceparent"), Some(span.to_string().as_str()), "the run is what calls");
     calls.node.leave().await;
 }
 

@@ -11,7 +11,7 @@ use punctual_core::limits::Claimed;
 use punctual_core::name::Name;
 use punctual_core::offers::OffersSettled;
 use punctual_core::order::{Move, Place};
-use punctual_core::schedule::{Schedule, ScheduleDefinition};
+use punctual_core::schedule::{ByHand, Schedule, ScheduleDefinition};
 use punctual_core::slot::SlotRow;
 use punctual_core::store::{
     Cancelled, Changes, ClaimRequest, FinishResult, FinishedRun, Fired, Heartbeat, Lease, LostNode, NewNode, NodePulse,
@@ -318,7 +318,7 @@ proxy_store! {
         => |result| Said::Other;
     async fn resume_schedule(&self, id: ScheduleId) -> Schedule => |result| Said::Other;
     async fn reschedule(&self, id: ScheduleId, at: Timestamp) -> Schedule => |result| Said::Other;
-    async fn trigger_schedule(&self, id: ScheduleId, input: Option<Json>, by: Option<String>) -> JobId
+    async fn trigger_schedule(&self, id: ScheduleId, by_hand: ByHand) -> JobId
         => |result| Said::Other;
     async fn delete_schedule(&self, id: ScheduleId) -> () => |result| Said::Other;
     async fn slots(&self, id: ScheduleId, before: Option<Timestamp>, limit: usize) -> Vec<SlotRow>

@@ -7,7 +7,7 @@ use punctual_core::access::{Change, Described};
 use punctual_core::execute::{StopReason, stopped};
 use punctual_core::id::JobId;
 use punctual_core::job::NewJob;
-use punctual_core::schedule::{Schedule, ScheduleDefinition};
+use punctual_core::schedule::{ByHand, Schedule, ScheduleDefinition};
 use punctual_core::store::{Cancelled, Store, StoreError, StoreResult};
 use punctual_engine::offers::settle_offers_once;
 
@@ -230,7 +230,8 @@ impl Past<'_> {
     async fn ask_for_export(&self) -> StoreResult<()> {
         let id = self.schedule(OVERDUE)?.id;
         let store = self.by("jonas", "schedule.trigger", format!("schedule:{id}"));
-        let _waits: JobId = store.trigger_schedule(id, None, Some("jonas".to_owned())).await?;
+        let _waits: JobId =
+            store.trigger_schedule(id, ByHand { by: Some("jonas".to_owned()), ..ByHand::default() }).await?;
         Ok(())
     }
 
