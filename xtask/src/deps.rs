@@ -70,6 +70,13 @@ const TOOLS: &[Tool] = &[
         install: Install::PipFile(&PSYCOPG),
     },
     Tool {
+        name: "receivers",
+        purpose: "a mail server and a receiver of webhooks, for the tests of notifications",
+        needed_by: &["unit"],
+        found_by: &[Probe::Installed(&RECEIVERS)],
+        install: Install::PipFile(&RECEIVERS),
+    },
+    Tool {
         name: "node-pg",
         purpose: "a PostgreSQL client for Node, for the tests of the SQL surface",
         needed_by: &["unit"],
@@ -133,6 +140,7 @@ const DEPLOY: PipFile = PipFile { file: "xtask/python/deploy.txt", folder: "targ
 const LANGGRAPH: PipFile = PipFile { file: "xtask/python/langgraph.txt", folder: "target/langgraph" };
 const PROMETHEUS: PipFile = PipFile { file: "xtask/python/prometheus.txt", folder: "target/prometheus" };
 const PSYCOPG: PipFile = PipFile { file: "xtask/python/psycopg.txt", folder: "target/psycopg" };
+const RECEIVERS: PipFile = PipFile { file: "xtask/python/receivers.txt", folder: "target/receivers" };
 const NODE_PG: NpmFolder = NpmFolder { from: "xtask/node", folder: "target/node-pg" };
 
 struct Tool {

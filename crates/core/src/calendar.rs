@@ -33,7 +33,7 @@ words! {
 }
 
 impl ClosedWeekday {
-    fn of(weekday: Weekday) -> Self {
+    pub(crate) fn of(weekday: Weekday) -> Self {
         match weekday {
             Weekday::Monday => Self::Monday,
             Weekday::Tuesday => Self::Tuesday,

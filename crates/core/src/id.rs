@@ -98,6 +98,10 @@ ids! {
     ReservationId,
     /// News in the outbox.
     NoticeId,
+    /// A trouble that people are told of, from its beginning to its end.
+    AlertId,
+    /// One message to one channel; the same over all attempts to deliver it.
+    DeliveryId,
     /// A backfill.
     BackfillId,
     /// A bulk operation.

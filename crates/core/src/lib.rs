@@ -28,6 +28,10 @@
 //! | reservation | exclusive hold of a queue |
 //! | calendar | a named set of days and times at which nothing may run |
 //! | notice | news in the outbox, written with what it tells |
+//! | channel | where people are told: a webhook, a mailbox, a chat room, or a dead-man's switch |
+//! | rule | of what they are told, by which channels, in which steps |
+//! | alert | a trouble that a rule covers, from its beginning to its end; what has one cause is one alert |
+//! | delivery | one message of an alert to one channel, sent until it arrives |
 //!
 //! # A job's life
 //!
@@ -61,6 +65,7 @@ pub mod firing;
 pub mod flow;
 pub mod grant;
 pub mod graph;
+pub mod health;
 pub mod id;
 pub mod invalid;
 pub mod job;
@@ -70,6 +75,7 @@ pub mod ledger;
 pub mod limits;
 pub mod meter;
 pub mod name;
+pub mod notify;
 pub mod offers;
 pub mod order;
 pub mod policies;

@@ -19,6 +19,7 @@ use crate::job::{Artifact, Job, JobState, JobView, NewJob, Run};
 use crate::json::Json;
 use crate::limits::{Claimed, Limits};
 use crate::name::{self, Name};
+use crate::notify::port::Notifications;
 use crate::offers::Offers;
 use crate::order::{Move, Place};
 use crate::policies::Policies;
@@ -426,6 +427,7 @@ pub trait Store:
     + Flows
     + Grants
     + Limits
+    + Notifications
     + Offers
     + Policies
     + Readings

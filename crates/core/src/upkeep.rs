@@ -4,6 +4,7 @@
 //! the plans cannot be read.
 
 use crate::closing::{End, storable_text};
+use crate::firing::DecidedSlot;
 use crate::id::{JobId, NodeId, NoticeId, ScheduleId};
 use crate::invalid::Invalid;
 use crate::job::Job;
@@ -11,7 +12,8 @@ use crate::json::Json;
 use crate::name::Name;
 use crate::run::{ErrorCode, Outcome};
 use crate::schedule::{FiredFrom, Schedule, ScheduleDefinition, Source};
-use crate::store::{Changes, Fired, Lease, StoreResult};
+use crate::slot::{Decision, Reason};
+use crate::store::{Changes, Fired, StoreResult};
 use crate::words::words;
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
@@ -30,6 +32,10 @@ words! {
         Recovered = "recovered",
         /// A node stood still for a lease and was given up.
         NodeLost = "node_lost",
+        /// Slots of a schedule passed without a run.
+        SlotsMissed = "slots_missed",
+        /// The database's clock jumped.
+        ClockJumped = "clock_jumped",
     }
 }
 
@@ -86,6 +92,7 @@ impl News {
             root_job_id: JobId,
             slot_at: Option<Timestamp>,
             queue: &'a str,
+            job_type: String,
         }
         let error = error.map(|text| storable_text(text).chars().take(NOTICE_ERROR_MAX_CHARS).collect());
         let payload = Payload {
@@ -95,6 +102,7 @@ impl News {
             root_job_id: job.root_job_id,
             slot_at: job.slot_at,
             queue: &job.spec.queue,
+            job_type: job.spec.target.job_type(),
         };
         Self {
             kind: NoticeKind::RunFailed,
@@ -132,6 +140,41 @@ impl News {
             schedule_id: None,
             node_id: Some(node_id),
             payload: document(&Payload { name }),
+        }
+    }
+
+    /// What is told of a decision: that slots were missed.
+    pub fn of_slot(schedule_id: ScheduleId, slot: &DecidedSlot) -> Option<Self> {
+        #[derive(Serialize)]
+        struct Payload {
+            slot_at: Timestamp,
+            through: Timestamp,
+            count: u64,
+            reason: Reason,
+        }
+        let payload = Payload { slot_at: slot.slot_at, through: slot.through, count: slot.count, reason: slot.reason };
+        (slot.decision == Decision::Missed).then(|| Self {
+            kind: NoticeKind::SlotsMissed,
+            job_id: None,
+            schedule_id: Some(schedule_id),
+            node_id: None,
+            payload: document(&payload),
+        })
+    }
+
+    /// The database's clock jumped, as this node saw it.
+    pub fn clock_jumped(node_id: NodeId, by: SignedDuration) -> Self {
+        #[derive(Serialize)]
+        struct Payload {
+            by_ms: i64,
+        }
+        let by_ms = i64::try_from(by.as_millis()).unwrap_or(i64::MAX);
+        Self {
+            kind: NoticeKind::ClockJumped,
+            job_id: None,
+            schedule_id: None,
+            node_id: Some(node_id),
+            payload: document(&Payload { by_ms }),
         }
     }
 }
@@ -248,13 +291,4 @@ pub trait Upkeep: Send + Sync {
     async fn fire_remembered(
         &self, node: Option<NodeId>, schedules: Vec<Schedule>, plans: Plans,
     ) -> StoreResult<FiredFromMemory>;
-
-    // --- the outbox ------------------------------------------------------------------------------------------------
-
-    /// Hands out notices that were not delivered, oldest first: those nobody has taken, and those whose taker is gone.
-    /// Asking again brings those that this node has taken already. Refused: leases that do not hold.
-    async fn take_notices_if_leased(&self, lease: Lease, limit: usize) -> StoreResult<Vec<Notice>>;
-
-    /// Closes notices that this node has delivered; says which were its own to close.
-    async fn close_notices_if_taken(&self, lease: Lease, notices: Vec<NoticeId>) -> StoreResult<Vec<NoticeId>>;
 }

@@ -1,5 +1,7 @@
-//! The node's monotonic clock: the one place in the engine that reads a clock.
+//! The node's clocks: the one place in the engine that reads any.
 
+use jiff::Timestamp;
+use punctual_core::store::Clock;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -17,5 +19,15 @@ impl Uptime {
     /// How long it has been.
     pub fn now(&self) -> Duration {
         self.0.elapsed()
+    }
+}
+
+/// The host's wall clock: it decides nothing, and says when something was signed, which others compare with theirs.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct WallClock;
+
+impl Clock for WallClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::now()
     }
 }

@@ -6,6 +6,7 @@
 use crate::clock::Uptime;
 use crate::lease::HeldLease;
 use crate::measure::{Stopwatch, tell_claim};
+use crate::notify::NewsBell;
 use crate::phase::Phase;
 use crate::scribe::Scribe;
 use crate::stop::StopHandle;
@@ -120,6 +121,7 @@ pub struct Desk {
     scribe: Arc<Scribe>,
     stopwatch: Stopwatch,
     tracer: Arc<dyn Tracer>,
+    news: NewsBell,
     tasks: JoinSet<FinishedRun>,
     /// Claimed and not started.
     waiting: VecDeque<WaitingJob>,
@@ -147,6 +149,7 @@ impl Desk {
             running,
             stopwatch: Stopwatch::unread(),
             tracer: Arc::new(NoTracer),
+            news: NewsBell::default(),
             tasks: JoinSet::new(),
             waiting: VecDeque::new(),
             ended: Vec::new(),
@@ -163,6 +166,11 @@ impl Desk {
     /// Hands the spans of its runs to whoever keeps them.
     pub(crate) fn traced(self, tracer: Arc<dyn Tracer>) -> Self {
         Self { tracer, ..self }
+    }
+
+    /// Rings when runs have ended: there may be news about them.
+    pub(crate) fn telling(self, news: NewsBell) -> Self {
+        Self { news, ..self }
     }
 
     /// How many more jobs it would take.
@@ -286,6 +294,7 @@ impl Desk {
         };
         let refused = results.iter().filter(|result| matches!(result, FinishResult::LostLease)).count();
         self.stopwatch.meter.runs_reported(results.len(), refused);
+        self.news.ring();
         if refused > 0 {
             tracing::warn!(refused, "reports came too late and were refused; the record stays as it is");
         }

@@ -14,6 +14,7 @@ pub mod lease;
 mod measure;
 pub mod memory;
 pub mod node;
+pub mod notify;
 pub mod offers;
 mod permit;
 mod phase;

@@ -10,6 +10,7 @@ use crate::flow;
 use crate::lease::HeldLease;
 use crate::measure::{Stopwatch, tell_pass};
 use crate::memory::{Fallback, MemoryOptions};
+use crate::notify::{self, NewsBell, NotifyOptions, Telling};
 use crate::offers;
 use crate::reconcile;
 use crate::recover::{Observer, recover_once};
@@ -65,6 +66,8 @@ pub struct NodeOptions {
     pub meter: Arc<dyn Meter>,
     /// Who keeps the spans of its runs.
     pub tracer: Arc<dyn Tracer>,
+    /// How people are told; a node without this leaves it to others.
+    pub notify: Option<NotifyOptions>,
 }
 
 impl Default for NodeOptions {
@@ -82,6 +85,7 @@ impl Default for NodeOptions {
             retain: Duration::from_secs(600),
             memory: MemoryOptions::default(),
             declarations: Declarations::default(),
+            notify: None,
             meter: Arc::new(NoMeter),
             tracer: Arc::new(NoTracer),
         }
@@ -231,7 +235,8 @@ impl Life {
             meter: Arc::clone(&options.meter),
             ..FireOptions::default()
         };
-        let watch = Firings { say, meter: Arc::clone(&options.meter) };
+        let news = NewsBell::default();
+        let watch = Firings { say, meter: Arc::clone(&options.meter), news: news.clone() };
         loops.spawn(fire_on_time(Arc::clone(&store), firing, uptime, watch, draining.subscribe()));
         let (history, keep, every) = (Arc::clone(&store), options.keep, options.retain);
         loops.spawn(async move { retain::run(&*history, keep, every).await });
@@ -245,10 +250,21 @@ impl Life {
         loops.spawn(async move { reconcile::run(&*plans, every).await });
         let (needs, every) = (Arc::clone(&store), options.sweep);
         loops.spawn(async move { offers::run(&*needs, every).await });
-        loops.spawn(watch_others(Arc::clone(&store), options.clone(), uptime, stopwatch.clone()));
+        loops.spawn(watch_others(Arc::clone(&store), options.clone(), uptime, stopwatch.clone(), news.clone()));
+        if let Some(notify) = &options.notify {
+            let telling = Telling {
+                store: Arc::clone(&store),
+                lease: lease.clone(),
+                meter: Arc::clone(&options.meter),
+                uptime,
+                sweep: options.sweep,
+                news: news.clone(),
+            };
+            notify::start(&mut loops, &telling, notify);
+        }
         let desk =
             Desk::new(Arc::clone(&store), lease.clone(), executors.clone(), options.desk.clone(), uptime, running);
-        let desk = desk.measured(stopwatch).traced(Arc::clone(&options.tracer));
+        let desk = desk.measured(stopwatch).traced(Arc::clone(&options.tracer)).telling(news);
         let (changes, options) = (store.changes(), options.clone());
         Self { desk, loops, beats, fallbacks, changes, options, draining, lease, uptime, store }
     }
@@ -415,11 +431,15 @@ async fn until_over(lease: &HeldLease, uptime: Uptime) {
 struct Firings {
     say: mpsc::UnboundedSender<Fallback>,
     meter: Arc<dyn Meter>,
+    news: NewsBell,
 }
 
 impl FireWatch for Firings {
     fn on_pass(&mut self, pass: &FirePass) {
         tell_pass(&*self.meter, pass);
+        if pass.slots_not_run > 0 {
+            self.news.ring();
+        }
     }
 
     fn on_fallback(&mut self, fallback: Fallback) {
@@ -439,7 +459,9 @@ async fn fire_on_time(
 }
 
 /// Looks for lost nodes several times in a lease, so that one is noticed soon after its time.
-async fn watch_others(store: Arc<dyn Store>, options: NodeOptions, uptime: Uptime, stopwatch: Stopwatch) {
+async fn watch_others(
+    store: Arc<dyn Store>, options: NodeOptions, uptime: Uptime, stopwatch: Stopwatch, news: NewsBell,
+) {
     let mut observer = Observer::new(options.lease);
     let mut ticks = interval((options.lease / 5).clamp(Duration::from_millis(50), options.sweep));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -447,7 +469,12 @@ async fn watch_others(store: Arc<dyn Store>, options: NodeOptions, uptime: Uptim
         ticks.tick().await;
         let pass = recover_once(&*store, &mut observer, uptime);
         match stopwatch.time(StoreVerb::Recover, pass).await {
-            Ok(recovered) => stopwatch.meter.recovered(recovered.nodes, recovered.closed.len()),
+            Ok(recovered) => {
+                stopwatch.meter.recovered(recovered.nodes, recovered.closed.len());
+                if recovered.nodes > 0 {
+                    news.ring();
+                }
+            }
             Err(error) => tracing::warn!("failed to look for lost nodes: {error}"),
         }
     }

@@ -225,6 +225,11 @@ impl RunSecrets {
         Arc::new(DiscreetReports { secrets: Arc::clone(self), reports })
     }
 
+    /// A text, without the secrets.
+    pub fn redact_text(&self, text: &str) -> String {
+        self.redactor().text(text)
+    }
+
     /// How the run ended, without its secrets.
     pub fn redact(&self, end: FinishedRun) -> FinishedRun {
         let redactor = self.redactor();

@@ -3,6 +3,7 @@
 use punctual_core::invalid::Invalid;
 use punctual_core::name;
 use punctual_core::secret::{Secret, Value};
+use punctual_engine::notify::courier::{PostOffice, PostOptions};
 use punctual_engine::secrets::{self, SecretRules};
 use punctual_engine::targets::http::guard::{Allowed, Guard};
 use punctual_engine::targets::http::{HttpExecutor, HttpOptions};
@@ -61,13 +62,24 @@ pub enum Database {
 }
 
 impl CallOptions {
+    /// Where the node's calls may go.
+    fn guard(&self) -> Guard {
+        let guard = Guard::allowing(self.http_allow.clone()).with_own(self.own_addresses.clone());
+        if self.http_ports.is_empty() { guard } else { guard.with_ports(self.http_ports.iter().copied()) }
+    }
+
+    /// What brings messages to channels, by the same rules as the calls of jobs. `public_url` is where people reach the
+    /// server, for links.
+    pub fn courier(&self, public_url: Option<String>) -> Result<PostOffice, Invalid> {
+        let secrets = Arc::new(SecretRules::only(self.secret_allow.clone())?);
+        let http = HttpOptions { guard: self.guard(), ..HttpOptions::default() };
+        PostOffice::new(PostOptions { http, public_url, ..PostOptions::new(secrets) })
+            .map_err(|error| Invalid::new("channels", format!("cannot be set up: {error}")))
+    }
+
     /// Adds what the rules allow to what a node can run.
     pub fn executors(&self, executors: Executors) -> Result<Executors, Invalid> {
-        let mut guard = Guard::allowing(self.http_allow.clone()).with_own(self.own_addresses.clone());
-        if !self.http_ports.is_empty() {
-            guard = guard.with_ports(self.http_ports.iter().copied());
-        }
-        let http = HttpExecutor::new(HttpOptions { guard, ..HttpOptions::default() })
+        let http = HttpExecutor::new(HttpOptions { guard: self.guard(), ..HttpOptions::default() })
             .map_err(|error| Invalid::new("http", format!("cannot be set up: {error}")))?;
         let rules = SecretRules::only(self.secret_allow.clone())?;
         let mut executors = executors.with_secrets(rules).with("http", Arc::new(http));

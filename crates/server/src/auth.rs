@@ -57,6 +57,12 @@ impl Caller {
         Self { token_id: None, name, owner, role: Role::Admin, session: None }
     }
 
+    /// Whoever was sent a link; what it leads to is all he may do.
+    pub(crate) fn by_link() -> Self {
+        let (name, owner) = ("link".to_owned(), "link".to_owned());
+        Self { token_id: None, name, owner, role: Role::Viewer, session: None }
+    }
+
     /// Whose things he sees: everybody's when `None`.
     pub(crate) fn scope(&self) -> Option<String> {
         (self.role != Role::Admin).then(|| self.owner.clone())
@@ -148,7 +154,7 @@ async fn admit(state: &AppState, headers: &HeaderMap, method: &Method, from: Opt
 }
 
 /// Where a request came from; nowhere when it was made in this process.
-pub(crate) struct Address(Option<IpAddr>);
+pub(crate) struct Address(pub(crate) Option<IpAddr>);
 
 impl<S: Sync> FromRequestParts<S> for Address {
     type Rejection = Infallible;

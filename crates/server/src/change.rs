@@ -99,6 +99,11 @@ impl Action {
 }
 
 impl Ask {
+    /// A change that no token asks for.
+    pub(crate) fn of(state: AppState, caller: Caller, RequestId(request_id): RequestId) -> Self {
+        Self { state, caller, request_id, key: None, trace: None }
+    }
+
     /// Makes a change; answers with what it came to.
     pub(crate) async fn change<T, V>(
         &self, action: Action, tell: impl Fn(&T) -> Told + Send + Sync + 'static,

@@ -29,6 +29,10 @@ pub(crate) enum List {
     Lines,
     Grants,
     Accounts,
+    Channels,
+    Rules,
+    Alerts,
+    Deliveries,
 }
 
 impl List {
@@ -53,6 +57,10 @@ impl List {
             Self::Lines => 'o',
             Self::Grants => 'g',
             Self::Accounts => 'z',
+            Self::Channels => 'y',
+            Self::Rules => 'r',
+            Self::Alerts => 'e',
+            Self::Deliveries => 'd',
         }
     }
 }

@@ -7,6 +7,7 @@
 
 #![expect(unused_qualifications, reason = "the macro that describes a call repeats the names it is given")]
 
+mod acknowledge;
 mod api;
 mod auth;
 mod change;
@@ -53,6 +54,7 @@ pub fn router(state: AppState) -> Router {
     let (api, internal) = (api::routes(&state), execution::routes(&state));
     let open = Router::new()
         .merge(docs::routes())
+        .merge(acknowledge::routes())
         .merge(metrics::routes())
         .fallback(problem::no_such_path)
         .method_not_allowed_fallback(problem::no_such_method)

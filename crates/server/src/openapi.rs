@@ -65,6 +65,10 @@ fn patch_of(whole: &Value) -> Value {
     patch
 }
 
+/// What can be changed on condition that nobody else did meanwhile.
+const VERSIONED: [&str; 5] =
+    ["/schedules/{key}", "/calendars/{name}", "/channels/{name}", "/flows/{name}", "/rules/{name}"];
+
 /// What holds for every call: a name of its own, and the problems it may answer with.
 fn complete(path: &str, method: &str, operation: &mut Value) {
     let tag = operation["tags"][0].as_str().unwrap_or("api").to_owned();
@@ -91,7 +95,7 @@ fn complete(path: &str, method: &str, operation: &mut Value) {
             ("507", "the store has no room left"),
         ]);
     }
-    if ["/schedules/{key}", "/calendars/{name}", "/flows/{name}"].contains(&path) && changes {
+    if VERSIONED.contains(&path) && changes {
         problems.push(("412", "it was changed by somebody else"));
     }
     for (status, description) in problems {

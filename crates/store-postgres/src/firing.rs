@@ -3,6 +3,7 @@
 use crate::error::{Failure, Work};
 use crate::jobs::{Closing, serial_keys, settling};
 use crate::making::{self, Making, trimmed};
+use crate::outbox::notice_params;
 use crate::params::{Params, params, time};
 use crate::rows::Columns;
 use crate::session::{Answer, Step};
@@ -17,6 +18,7 @@ use punctual_core::run::ErrorCode;
 use punctual_core::schedule::Schedule;
 use punctual_core::slot::{Decision, NotRun, Reason};
 use punctual_core::store::StoreError;
+use punctual_core::upkeep::{News, Notice};
 use std::collections::BTreeSet;
 
 /// What one firing wrote.
@@ -132,6 +134,9 @@ impl Tx<'_> {
             .map_err(Failure::internal)?;
         let keys = serial_keys(jobs.iter().map(|job| job.spec));
         self.lock_serial_keys(&keys).await?;
+        let missed = batch.iter().flat_map(|decided| decided.slots().map(|(slot, _)| (decided.schedule.id, slot)));
+        let missed = missed.filter_map(|(id, slot)| News::of_slot(id, slot));
+        let missed: Vec<Notice> = missed.map(|news| self.notice(news)).collect();
         let mut steps = vec![Step::Word("SAVEPOINT batch")];
         let (mut slots_at, mut jobs_at) = (None, None);
         if !slots.is_empty() {
@@ -145,6 +150,9 @@ impl Tx<'_> {
         }
         let plans_at = steps.len();
         steps.push(Step::Count(sql::set_plan, plan_params(&plans, self)));
+        if !missed.is_empty() {
+            steps.push(Step::Count(sql::insert_notices, notice_params(&missed, self.at())));
+        }
         if !keys.is_empty() {
             steps.extend(settling(&keys));
         }
@@ -213,6 +221,9 @@ impl Tx<'_> {
             return Ok(());
         }
         let Some(making) = making else {
+            if let Some(news) = News::of_slot(schedule.id, slot) {
+                self.tell(news).await?;
+            }
             written.slots_not_run += slot.count;
             written.not_run.add(slot.reason, slot.count);
             return Ok(());

@@ -54,6 +54,12 @@ const MIGRATIONS: &[Migration] = &[
         breaking: false,
         sql: include_str!("../migrations/0014_sql_surface.sql"),
     },
+    Migration {
+        number: 15,
+        name: "notifications",
+        breaking: false,
+        sql: include_str!("../migrations/0015_notifications.sql"),
+    },
 ];
 
 /// The oldest server this store works on, as it numbers itself.

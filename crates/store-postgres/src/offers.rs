@@ -60,7 +60,7 @@ impl Tx<'_> {
     }
 
     /// The job types that live nodes offer.
-    async fn offered(&self) -> Work<BTreeSet<String>> {
+    pub(crate) async fn offered(&self) -> Work<BTreeSet<String>> {
         let find = "SELECT DISTINCT json_array_elements_text(n.offers)
                     FROM punctual_internal.leases AS l JOIN punctual_internal.nodes AS n ON n.id = l.node_id";
         Ok(self.all(find, Params::default(), value).await?.into_iter().collect())

@@ -1,4 +1,4 @@
-//! The outbox: news written with what it tells, handed out to one node at a time until it is delivered.
+//! The outbox: news written with what it tells.
 
 use crate::error::Work;
 use crate::params::{Params, params};
@@ -7,12 +7,9 @@ use crate::sql;
 use crate::tx::Tx;
 use punctual_core::id::NoticeId;
 use punctual_core::json::Json;
-use punctual_core::store::Lease;
 use punctual_core::upkeep::{News, Notice};
-use std::collections::HashSet;
 use std::time::SystemTime;
 use tokio_postgres::Row;
-use uuid::Uuid;
 
 impl Tx<'_> {
     pub(crate) fn notice_id(&self) -> NoticeId {
@@ -30,24 +27,6 @@ impl Tx<'_> {
         self.execute(sql::insert_notices, notice_params(&notice, self.at())).await?;
         Ok(())
     }
-
-    pub(crate) async fn take_notices(&mut self, lease: Lease, limit: usize) -> Work<Vec<Notice>> {
-        self.check_lease(lease).await?;
-        let params = params![lease.lease_id.0, crate::params::limit(limit)];
-        let mut taken = self.all(sql::take_notices, params, notice).await?;
-        taken.sort_unstable_by_key(|notice| notice.id);
-        Ok(taken)
-    }
-
-    pub(crate) async fn close_notices(&mut self, lease: Lease, ids: &[NoticeId]) -> Work<Vec<NoticeId>> {
-        self.check_lease(lease).await?;
-        let close = "UPDATE punctual_internal.outbox SET delivered_at = $3
-                     WHERE id = ANY ($1) AND taken_by = $2 AND delivered_at IS NULL RETURNING id";
-        let params = params![ids.iter().map(|id| id.0).collect::<Vec<Uuid>>(), lease.lease_id.0, self.at()];
-        let closed: Vec<NoticeId> = self.all(close, params, |row| Columns::of(row).id()).await?;
-        let closed: HashSet<NoticeId> = closed.into_iter().collect();
-        Ok(ids.iter().copied().filter(|id| closed.contains(id)).collect())
-    }
 }
 
 pub(crate) fn notice_params(notices: &[Notice], now: SystemTime) -> Params<'_> {
@@ -63,7 +42,7 @@ pub(crate) fn notice_params(notices: &[Notice], now: SystemTime) -> Params<'_> {
     ]
 }
 
-fn notice(row: &Row) -> Result<Notice, Unreadable> {
+pub(crate) fn notice(row: &Row) -> Result<Notice, Unreadable> {
     let mut c = Columns::of(row);
     Ok(Notice {
         id: c.id()?,

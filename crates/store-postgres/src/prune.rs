@@ -67,6 +67,9 @@ impl Tx<'_> {
         let job = self.prune_runs(&retention, &mut pruned).await?;
         let schedule = self.prune_slots(&retention, &mut pruned).await?;
         let before = NoticeId::at(retention.slots_before, [0; 8]);
+        // What came of them goes with them; there is far less of it.
+        self.execute(sql::prune_alerts, params![before.0, limit]).await?;
+        self.execute(sql::prune_deliveries, params![before.0, limit]).await?;
         let notices = self.execute(sql::prune_notices, params![before.0, limit]).await?;
         pruned.notices = usize::try_from(notices).unwrap_or(usize::MAX);
         let forget = "SELECT punctual_internal.forget_graph_runs($1, $2)";

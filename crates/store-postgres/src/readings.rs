@@ -211,7 +211,7 @@ async fn read_schedules(
     Ok(Page::of(found, limit, |schedule| schedule.definition.name.to_string(), stopped_at))
 }
 
-async fn read_queues(shared: &Shared, after: &str, only: Option<&str>, limit: usize) -> Work<Vec<QueueRow>> {
+pub(crate) async fn read_queues(shared: &Shared, after: &str, only: Option<&str>, limit: usize) -> Work<Vec<QueueRow>> {
     let running = shared.read(sql::running_figures, params![counted()], |row| {
         let mut c = Columns::of(row);
         Ok((c.next::<String>()?, c.count()?))
@@ -284,6 +284,7 @@ fn figures(row: &Row) -> Result<Stats, Unreadable> {
         queued: Count::of(c.count()?),
         running: Count::of(c.count()?),
         nodes: c.count()?,
+        notices: Count::of(c.count()?),
         schedules: Count::of(c.count()?),
         paused: c.count()?,
         failing: c.count()?,

@@ -1,4 +1,4 @@
-//! The verbs of upkeep: schedules declared in code, firing from memory, and the outbox.
+//! The verbs of upkeep: schedules declared in code, and firing from memory.
 
 use crate::PostgresStore;
 use crate::error::Work;
@@ -12,10 +12,10 @@ use crate::wake::{Wake, Wakes};
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
 use punctual_core::firing::{Firing, Next};
-use punctual_core::id::{NodeId, NoticeId, ScheduleId};
+use punctual_core::id::{NodeId, ScheduleId};
 use punctual_core::schedule::{FiredFrom, Pause, Schedule};
-use punctual_core::store::{Changes, Lease, StoreError, StoreResult};
-use punctual_core::upkeep::{Declaration, Declarations, Declared, FiredFromMemory, Notice, Plans, Upkeep};
+use punctual_core::store::{Changes, StoreError, StoreResult};
+use punctual_core::upkeep::{Declaration, Declarations, Declared, FiredFromMemory, Plans, Upkeep};
 
 #[async_trait]
 impl Upkeep for PostgresStore {
@@ -43,14 +43,6 @@ impl Upkeep for PostgresStore {
     ) -> StoreResult<FiredFromMemory> {
         in_transaction!(&self.shared, |done| (!done.fired.jobs.is_empty()).then_some(Wake::Told), |tx| tx
             .fire_remembered(node, &schedules, plans))
-    }
-
-    async fn take_notices_if_leased(&self, lease: Lease, limit: usize) -> StoreResult<Vec<Notice>> {
-        in_transaction!(&self.shared, |tx| tx.take_notices(lease, limit))
-    }
-
-    async fn close_notices_if_taken(&self, lease: Lease, notices: Vec<NoticeId>) -> StoreResult<Vec<NoticeId>> {
-        in_transaction!(&self.shared, |tx| tx.close_notices(lease, &notices))
     }
 }
 

@@ -15,6 +15,7 @@ use punctual_core::run::ErrorCode;
 use punctual_core::schedule::{Overlap, Schedule};
 use punctual_core::slot::{NotRun, SlotRow};
 use punctual_core::store::{Fired, Reconciled, StoreError, StoreResult};
+use punctual_core::upkeep::News;
 use rusqlite::{Connection, Row, params};
 use std::collections::HashSet;
 
@@ -256,7 +257,10 @@ impl Tx<'_> {
                 self.make_slot_job(schedule, slot.slot_at, job, job_id)?;
                 written.jobs.push(job_id);
             }
-            _ => written.count_not_run(slot),
+            _ => {
+                News::of_slot(schedule.id, slot).map_or(Ok(()), |news| self.tell(&news))?;
+                written.count_not_run(slot);
+            }
         }
         Ok(())
     }

@@ -4,6 +4,7 @@
 //! WAL with `synchronous=FULL`, acknowledged after COMMIT. A second process may use the same file.
 
 mod access;
+mod alerts;
 mod backfill;
 mod bulk;
 mod chain;
@@ -11,6 +12,7 @@ mod checks;
 mod claim;
 mod control;
 mod crew;
+mod deliveries;
 mod error;
 mod executions;
 mod finish;
@@ -25,6 +27,7 @@ mod keys;
 mod limits;
 mod log;
 mod migrate;
+mod notify;
 mod offers;
 mod outbox;
 mod policies;
@@ -36,6 +39,7 @@ mod records;
 mod rows;
 mod schedules;
 mod serial;
+mod sightings;
 pub mod sql;
 pub mod sql_target;
 mod store;

@@ -52,6 +52,12 @@ const MIGRATIONS: &[Migration] = &[
         breaking: false,
         sql: include_str!("../migrations/0014_sql_surface.sql"),
     },
+    Migration {
+        number: 15,
+        name: "notifications",
+        breaking: false,
+        sql: include_str!("../migrations/0015_notifications.sql"),
+    },
 ];
 
 /// Brings the file to the newest schema, or refuses one that is too new; says what that took.

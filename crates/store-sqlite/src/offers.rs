@@ -60,7 +60,7 @@ impl Found {
 }
 
 /// The job types that live nodes offer.
-fn offered(connection: &Connection) -> StoreResult<BTreeSet<String>> {
+pub(crate) fn offered(connection: &Connection) -> StoreResult<BTreeSet<String>> {
     Ok(claim::read_pulses(connection)?.into_iter().flat_map(|pulse| pulse.offers).collect())
 }
 

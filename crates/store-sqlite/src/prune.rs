@@ -97,7 +97,11 @@ impl Tx<'_> {
 
     fn prune_notices(&self, retention: &Retention) -> StoreResult<usize> {
         let before = NoticeId::at(retention.slots_before, [0; 8]);
-        self.execute(sql::prune_notices, params![before.as_bytes(), limit(retention)])
+        let forget = |sql| self.execute(sql, params![before.as_bytes(), limit(retention)]);
+        // What came of them goes with them; there is far less of it.
+        forget(sql::prune_alerts)?;
+        forget(sql::prune_deliveries)?;
+        forget(sql::prune_notices)
     }
 }
 

@@ -234,7 +234,9 @@ fn read_schedules(
     Ok(Page::of(found, limit, |schedule| schedule.definition.name.to_string(), stopped_at))
 }
 
-fn read_queues(connection: &Connection, page: &str, key: Vec<Value>, now_us: i64) -> StoreResult<Vec<QueueRow>> {
+pub(crate) fn read_queues(
+    connection: &Connection, page: &str, key: Vec<Value>, now_us: i64,
+) -> StoreResult<Vec<QueueRow>> {
     let mut running: HashMap<String, u64> = HashMap::new();
     for (queue, count) in rows::collect(connection, sql::running_figures, params![counted()], |row| {
         let mut c = Columns::of(row);
@@ -314,6 +316,7 @@ fn read_stats(connection: &Connection, ended_since: Timestamp) -> StoreResult<St
             queued: Count::of(c.count()?),
             running: Count::of(c.count()?),
             nodes: c.count()?,
+            notices: Count::of(c.count()?),
             schedules: Count::of(c.count()?),
             paused: c.count()?,
             failing: c.count()?,

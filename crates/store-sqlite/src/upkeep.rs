@@ -1,4 +1,4 @@
-//! The verbs of upkeep: schedules declared in code, firing from memory, and the outbox, each handed to the writer.
+//! The verbs of upkeep: schedules declared in code and firing from memory, each handed to the writer.
 
 use crate::SqliteStore;
 use crate::fire::{micros, schedule_row};
@@ -9,10 +9,10 @@ use crate::tx::Tx;
 use async_trait::async_trait;
 use jiff::SignedDuration;
 use punctual_core::firing::{Firing, Next};
-use punctual_core::id::{NodeId, NoticeId, ScheduleId};
+use punctual_core::id::{NodeId, ScheduleId};
 use punctual_core::schedule::{FiredFrom, Pause, Schedule};
-use punctual_core::store::{Changes, Lease, StoreError, StoreResult};
-use punctual_core::upkeep::{Declaration, Declarations, Declared, FiredFromMemory, Notice, Plans, Upkeep};
+use punctual_core::store::{Changes, StoreError, StoreResult};
+use punctual_core::upkeep::{Declaration, Declarations, Declared, FiredFromMemory, Plans, Upkeep};
 use rusqlite::params;
 
 #[async_trait]
@@ -55,14 +55,6 @@ impl Upkeep for SqliteStore {
             self.ring();
         }
         Ok(done)
-    }
-
-    async fn take_notices_if_leased(&self, lease: Lease, limit: usize) -> StoreResult<Vec<Notice>> {
-        self.write(move |tx| tx.take_notices(lease, limit)).await
-    }
-
-    async fn close_notices_if_taken(&self, lease: Lease, notices: Vec<NoticeId>) -> StoreResult<Vec<NoticeId>> {
-        self.write(move |tx| tx.close_notices(lease, &notices)).await
     }
 }
 

@@ -21,6 +21,7 @@ pub mod model;
 pub mod postgres;
 pub mod prometheus;
 pub mod property;
+pub mod receivers;
 pub mod sim;
 pub mod steps;
 pub mod verbs;

@@ -16,17 +16,27 @@ pub mod words {
     pub use punctual_core::grant::{Grant, Grants, NewGrant};
     pub use punctual_core::graph::GraphEnd;
     pub use punctual_core::id::{
-        AuditId, BulkId, DriverId, GrantId, GraphRunId, JobId, NodeId, ReservationId, ScheduleId, TokenId,
+        AlertId, AuditId, BulkId, DeliveryId, DriverId, GrantId, GraphRunId, JobId, NodeId, NoticeId, ReservationId,
+        ScheduleId, TokenId,
     };
     pub use punctual_core::job::{JobView, NewJob};
     pub use punctual_core::limits::{Limit, LimitRow, LimitSubject, Limits};
     pub use punctual_core::name::Name;
+    pub use punctual_core::notify::alert::Alert;
+    pub use punctual_core::notify::channel::{Channel, ChannelDefinition};
+    pub use punctual_core::notify::delivery::Delivery;
+    pub use punctual_core::notify::message::Sent;
+    pub use punctual_core::notify::port::{
+        AlertFilter, DeliveryFilter, Findings, Judged, Look, Notifications, OverdueSchedule, TakenDeliveries,
+    };
+    pub use punctual_core::notify::rule::{Rule, RuleDefinition};
     pub use punctual_core::policies::Policies;
     pub use punctual_core::readings::{Ended, JobFilter, NodeRow, Page, QueueRow, Readings, ScheduleFilter, Stats};
     pub use punctual_core::schedule::{Schedule, ScheduleDefinition};
     pub use punctual_core::statistics::ScheduleSamples;
-    pub use punctual_core::store::{Reservation, Store, StoreError, StoreResult, Template};
+    pub use punctual_core::store::{Lease, Reservation, Store, StoreError, StoreResult, Template};
     pub use punctual_core::unique::Enqueued;
+    pub use punctual_core::upkeep::Notice;
 }
 
 /// Hands the verbs of a part of the store port to a macro, together with whatever else that one needs.
@@ -90,6 +100,49 @@ macro_rules! with_verbs {
             async fn fire_cap(&self) -> Option<u32>;
             async fn set_fire_cap(&self, per_second: Option<u32>) -> Option<u32>;
             async fn slots_kept_since(&self) -> Timestamp;
+        }
+    };
+    (Notifications, $then:ident $others:tt) => {
+        $then! {
+            Notifications $others
+            async fn create_channel(&self, channel: ChannelDefinition) -> Channel;
+            async fn update_channel_if_version(
+                &self, name: &str, version: i64, channel: ChannelDefinition
+            ) -> Channel;
+            async fn delete_channel(&self, name: &str) -> ();
+            async fn channel(&self, name: &str) -> Option<Channel>;
+            async fn channels(&self, after: Option<&str>, limit: usize) -> Vec<Channel>;
+            async fn test_channel(&self, name: &str) -> Delivery;
+            async fn create_rule(&self, rule: RuleDefinition) -> Rule;
+            async fn update_rule_if_version(&self, name: &str, version: i64, rule: RuleDefinition) -> Rule;
+            async fn delete_rule(&self, name: &str) -> ();
+            async fn rule(&self, name: &str) -> Option<Rule>;
+            async fn rules(&self, after: Option<&str>, limit: usize) -> Vec<Rule>;
+            async fn alerts(
+                &self, filter: &AlertFilter, before: Option<AlertId>, limit: usize
+            ) -> Page<Alert, AlertId>;
+            async fn alert(&self, id: AlertId) -> Option<Alert>;
+            async fn acknowledge_alert(&self, id: AlertId, by: Option<String>, note: Option<String>) -> Alert;
+            async fn alert_by_code(&self, code: &str) -> Option<Alert>;
+            async fn deliveries(
+                &self, filter: &DeliveryFilter, before: Option<DeliveryId>, limit: usize
+            ) -> Page<Delivery, DeliveryId>;
+            async fn delivery(&self, id: DeliveryId) -> Option<Delivery>;
+            async fn resend_delivery(&self, id: DeliveryId) -> Delivery;
+            async fn drop_delivery(&self, id: DeliveryId) -> Delivery;
+            async fn notices(&self, after: Option<NoticeId>, limit: usize) -> Vec<Notice>;
+            async fn judge_news_if_leased(
+                &self, lease: Lease, limit: usize, findings: Option<Findings>
+            ) -> Judged;
+            async fn look(&self, look: &Look) -> Findings;
+            async fn overdue_schedules(&self, by: SignedDuration, limit: usize) -> Vec<OverdueSchedule>;
+            async fn tell_clock_jumped_if_leased(&self, lease: Lease, by: SignedDuration) -> ();
+            async fn take_deliveries_if_leased(
+                &self, lease: Lease, sending: Vec<DeliveryId>, limit: usize
+            ) -> TakenDeliveries;
+            async fn end_attempt_if_taken(
+                &self, lease: Lease, id: DeliveryId, sent: Sent
+            ) -> Option<Delivery>;
         }
     };
     (Flows, $then:ident $others:tt) => {

@@ -5,7 +5,7 @@ use jiff::{SignedDuration, Timestamp};
 use punctual_core::backfill::{Advanced, Backfill, BackfillPreview, Backfills, NewBackfill};
 use punctual_core::chain::Chains;
 use punctual_core::checks::{Checks, Finding};
-use punctual_core::id::{BackfillId, JobId, NodeId, NoticeId, ReservationId, ScheduleId};
+use punctual_core::id::{BackfillId, JobId, NodeId, ReservationId, ScheduleId};
 use punctual_core::job::{Artifact, JobView, NewJob};
 use punctual_core::json::Json;
 use punctual_core::limits::Claimed;
@@ -21,7 +21,7 @@ use punctual_core::store::{
     Template,
 };
 use punctual_core::template::Parameter;
-use punctual_core::upkeep::{Declarations, Declared, FiredFromMemory, Notice, Plans, Upkeep};
+use punctual_core::upkeep::{Declarations, Declared, FiredFromMemory, Plans, Upkeep};
 use punctual_store_sqlite::SqliteStore;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -113,14 +113,6 @@ impl Upkeep for FaultyStore {
         &self, node: Option<NodeId>, schedules: Vec<Schedule>, plans: Plans,
     ) -> StoreResult<FiredFromMemory> {
         self.reach()?.fire_remembered(node, schedules, plans).await
-    }
-
-    async fn take_notices_if_leased(&self, lease: Lease, limit: usize) -> StoreResult<Vec<Notice>> {
-        self.reach()?.take_notices_if_leased(lease, limit).await
-    }
-
-    async fn close_notices_if_taken(&self, lease: Lease, notices: Vec<NoticeId>) -> StoreResult<Vec<NoticeId>> {
-        self.reach()?.close_notices_if_taken(lease, notices).await
     }
 }
 
@@ -296,6 +288,8 @@ punctual_testkit::with_verbs!(Flows, pass_on_outside {
 punctual_testkit::with_verbs!(Limits, pass_on_outside {});
 
 punctual_testkit::with_verbs!(Policies, pass_on_outside {});
+
+punctual_testkit::with_verbs!(Notifications, pass_on_outside {});
 
 punctual_testkit::with_verbs!(Access, pass_on_outside {
     fn recorded(&self, change: Change) -> Arc<dyn Store> {

@@ -1,6 +1,7 @@
 //! The engine's passes and loops, on a real store with a clock that is turned by hand.
 
 mod command;
+mod courier;
 mod desk;
 mod faulty;
 mod figures;

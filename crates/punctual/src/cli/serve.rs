@@ -19,7 +19,8 @@ use tokio::task::JoinHandle;
 
 use super::data::DataFolder;
 use super::langgraph::LangGraphArgs;
-use super::worker::{Surroundings, Traces, WorkerArgs, runtime, without_password};
+use super::traces::Traces;
+use super::worker::{Surroundings, WorkerArgs, runtime, without_password};
 use super::{Output, Stop};
 
 /// Run a server: the HTTP API and everything a worker does, on a data folder that no other server has.
@@ -98,8 +99,9 @@ impl ServeArgs {
         let service_access = self.service_access(folder)?;
         // What is called by a public name comes through a proxy, which speaks https.
         let settings = Settings {
-            https: socket.tls.is_some() || (self.allow_plain_http && !self.hosts.is_empty()),
-            hosts: self.hosts,
+            https: socket.tls.is_some()
+                || (self.allow_plain_http && (!self.hosts.is_empty() || self.node.is_public_by_https())),
+            hosts: self.hosts.into_iter().chain(self.node.public_host()).collect(),
             metrics_token: self.metrics_token,
             service_access,
             execution_lease: self.node.lease(),

@@ -9,11 +9,10 @@ use std::time::Duration;
 use clap::Args;
 use jiff::SignedDuration;
 use punctual::calls::CallOptions;
-use punctual::otlp::{Otlp, OtlpSettings, Sending};
 use punctual_core::duration::parse_duration;
 use punctual_core::meter::{Meter, NoMeter};
 use punctual_core::store::Store;
-use punctual_core::trace::{NoTracer, Tracer};
+use punctual_core::trace::Tracer;
 use punctual_engine::dispatch::DeskOptions;
 use punctual_engine::flow::{FLOW, FlowExecutor};
 use punctual_engine::memory::Fallback;
@@ -30,6 +29,7 @@ use super::graphs::GraphArgs;
 use super::health::Pulse;
 use super::log::{self, LogFormat};
 use super::signals::Signals;
+use super::traces::{self, Traces};
 use super::{Output, Stop};
 
 /// Take jobs from the queue and run them; fire schedules when they are due.
@@ -77,6 +77,9 @@ pub(crate) struct WorkerArgs {
     /// How the log on standard error is written
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t, env = "PUNCTUAL_LOG_FORMAT")]
     log_format: LogFormat,
+    /// Where people reach the server, for the links in messages, such as <https://punctual.example.com>
+    #[arg(long, value_name = "URL", env = "PUNCTUAL_PUBLIC_URL", value_parser = public_url)]
+    public_url: Option<String>,
     #[command(flatten)]
     calls: CallArgs,
     #[command(flatten)]
@@ -95,39 +98,6 @@ pub(crate) struct Surroundings {
     pub(crate) tracer: Arc<dyn Tracer>,
 }
 
-/// The receiver of traces that OpenTelemetry's variables name, if they name one.
-fn receiver() -> Result<Option<OtlpSettings>, Stop> {
-    OtlpSettings::from_env().map_err(|refused| Stop::usage(refused.to_string()))
-}
-
-/// Spans on their way to a receiver, or nowhere.
-pub(crate) struct Traces(Option<(Arc<Otlp>, Sending)>);
-
-impl Traces {
-    /// Begins to send, if there is a receiver.
-    pub(crate) fn start(meter: Arc<dyn Meter>) -> Result<Self, Stop> {
-        let Some(settings) = receiver()? else { return Ok(Self(None)) };
-        let settings = settings.with_resource("host.name", &host_name());
-        let started = Otlp::start(settings, meter).map_err(|refused| Stop::usage(refused.to_string()))?;
-        Ok(Self(Some(started)))
-    }
-
-    /// Where spans are put.
-    pub(crate) fn tracer(&self) -> Arc<dyn Tracer> {
-        match &self.0 {
-            Some((otlp, _)) => Arc::clone(otlp) as Arc<dyn Tracer>,
-            None => Arc::new(NoTracer),
-        }
-    }
-
-    /// Sends what is left.
-    pub(crate) async fn stop(self) {
-        if let Some((_, sending)) = self.0 {
-            sending.stop().await;
-        }
-    }
-}
-
 /// How long something is kept; no time is for ever.
 #[derive(Debug, Clone, Copy)]
 struct KeepTime(Option<SignedDuration>);
@@ -142,6 +112,16 @@ impl KeepTime {
                 .map_err(|error| format!("{error}; or write forever or none")),
         }
     }
+}
+
+/// An address that links can begin with.
+fn public_url(text: &str) -> Result<String, String> {
+    let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://")).unwrap_or_default();
+    let plain = |letter: char| letter.is_ascii_graphic() && !"?#\"'<>\\@".contains(letter);
+    if rest.is_empty() || rest.starts_with(['/', ':']) || !rest.chars().all(plain) {
+        return Err("write https://HOST, without anything behind its path".to_owned());
+    }
+    Ok(text.trim_end_matches('/').to_owned())
 }
 
 fn at_least_one(text: &str) -> Result<usize, String> {
@@ -165,7 +145,7 @@ impl WorkerArgs {
     /// Refuses what cannot be meant, before anything is written.
     pub(crate) fn check(&self) -> Result<(), Stop> {
         self.options()?;
-        receiver()?;
+        traces::receiver()?;
         self.calls.options(self.database())?;
         self.graphs.check()
     }
@@ -185,6 +165,24 @@ impl WorkerArgs {
     #[cfg(feature = "server")]
     pub(crate) fn lease(&self) -> Duration {
         whole(self.lease)
+    }
+
+    /// The name in the address by which people reach the server.
+    #[cfg(feature = "server")]
+    pub(crate) fn public_host(&self) -> Option<String> {
+        let (_, rest) = self.public_url.as_deref()?.split_once("://")?;
+        let authority = rest.split('/').next().unwrap_or_default();
+        let name = match authority.strip_prefix('[') {
+            Some(inner) => inner.split(']').next().unwrap_or_default(),
+            None => authority.split(':').next().unwrap_or_default(),
+        };
+        Some(name.to_owned())
+    }
+
+    /// Whether people reach the server by https.
+    #[cfg(feature = "server")]
+    pub(crate) fn is_public_by_https(&self) -> bool {
+        self.public_url.as_ref().is_some_and(|url| url.starts_with("https://"))
     }
 
     /// The store that was named.
@@ -360,7 +358,7 @@ fn send_to_systemd(path: &std::ffi::OsStr, state: &str) -> std::io::Result<()> {
     Ok(())
 }
 
-fn host_name() -> String {
+pub(crate) fn host_name() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     if name.trim().is_empty() { "node".to_owned() } else { name.trim().to_owned() }
 }

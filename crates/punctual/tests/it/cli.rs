@@ -140,6 +140,38 @@ const STORY: &[(&str, Prints)] = &[
     ("job ls --state completed --json", Answer("get", "/jobs")),
     ("job logs {triggered} --json", Lines("LogLine")),
     ("job artifacts {triggered} --json", Answer("get", "/jobs/{id}/artifacts")),
+    (
+        "channel add hook --webhook https://hooks.test/x --secret env:HOOK --header x-team=ops --description d --json",
+        Answer("post", "/channels"),
+    ),
+    ("channel add chat --slack env:SLACK_URL --disabled --json", Answer("post", "/channels")),
+    (
+        "channel add mail --email o@b.test --email t@b.test --smtp mail.test:2525 --tls implicit --from p@b.test \
+         --username u --password env:PASSWORD --json",
+        Answer("post", "/channels"),
+    ),
+    ("channel add deadman --ping http://ping.test/1 --json", Answer("post", "/channels")),
+    ("channel ls --json", Answer("get", "/channels")),
+    ("channel show hook --json", Answer("get", "/channels/{name}")),
+    ("channel edit hook --secret env:NEW --secret env:HOOK --disable --json", Answer("patch", "/channels/{name}")),
+    ("channel test hook --no-wait --json =message", Answer("get", "/deliveries/{id}")),
+    (
+        "rule add night --on failures_in_a_row --failures 3 --schedule nightly --channel hook --then chat,mail:15m \
+         --then deadman:9x --quiet 22:00-07:00 --tz Europe/Berlin --quiet-day monday --wait 1s --group-by subject \
+         --repeat-every 4h --tell-recovery false --json",
+        Answer("post", "/rules"),
+    ),
+    ("rule add well --on all_well --every 1m --channel deadman --disabled --json", Answer("post", "/rules")),
+    ("rule ls --json", Answer("get", "/rules")),
+    ("rule show night --json", Answer("get", "/rules/{name}")),
+    ("rule edit night --everywhere --no-quiet --no-repeat --disable --json", Answer("patch", "/rules/{name}")),
+    ("alert ls --open --rule night --json", Answer("get", "/alerts")),
+    ("delivery ls --channel hook --json", Answer("get", "/deliveries")),
+    ("delivery show {message} --json", Answer("get", "/deliveries/{id}")),
+    ("delivery resend {message} --json", Answer("post", "/deliveries/{id}/resend")),
+    ("delivery drop {message} --json", Answer("post", "/deliveries/{id}/drop")),
+    ("rule rm night --json", Nothing),
+    ("channel rm mail --json", Nothing),
     ("token add ci --owner ci --role operator --json =token", Answer("post", "/tokens")),
     ("token ls --json", Answer("get", "/tokens")),
     ("token revoke {token} --json", Nothing),
@@ -164,7 +196,9 @@ const STORY: &[(&str, Prints)] = &[
 ];
 
 /// Commands that ask no API, or need more than a store, and are tried elsewhere.
-const WITHOUT_API: [&str; 13] = [
+const WITHOUT_API: [&str; 15] = [
+    "alert acknowledge",
+    "alert show",
     "completions",
     "config",
     "cron explain",

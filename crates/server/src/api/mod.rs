@@ -1,10 +1,13 @@
 //! The resources of the API, and how they are put together.
 
+pub(crate) mod alerts;
 pub(crate) mod backfills;
 pub(crate) mod billing;
 pub(crate) mod bulks;
 pub(crate) mod calendars;
+pub(crate) mod channels;
 mod cron;
+pub(crate) mod deliveries;
 pub(crate) mod doctor;
 pub(crate) mod flows;
 pub(crate) mod grants;
@@ -15,6 +18,7 @@ pub(crate) mod jobs;
 pub(crate) mod limits;
 pub(crate) mod plans;
 pub(crate) mod queues;
+pub(crate) mod rules;
 pub(crate) mod schedule_shapes;
 pub(crate) mod schedules;
 pub(crate) mod serial_keys;
@@ -144,6 +148,18 @@ fn guarded() -> OpenApiRouter<AppState> {
         .routes(routes!(graphs::run))
         .routes(routes!(billing::create, billing::list))
         .routes(routes!(billing::usage))
+        .routes(routes!(channels::create, channels::list))
+        .routes(routes!(channels::get, channels::patch, channels::delete))
+        .routes(routes!(channels::test))
+        .routes(routes!(rules::create, rules::list))
+        .routes(routes!(rules::get, rules::patch, rules::delete))
+        .routes(routes!(alerts::list))
+        .routes(routes!(alerts::get))
+        .routes(routes!(alerts::acknowledge))
+        .routes(routes!(deliveries::list))
+        .routes(routes!(deliveries::get))
+        .routes(routes!(deliveries::resend))
+        .routes(routes!(deliveries::take_out))
         .routes(routes!(installation::get, installation::patch))
         .routes(routes!(system::nodes))
         .routes(routes!(system::stats))

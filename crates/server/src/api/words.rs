@@ -6,6 +6,11 @@ use punctual_core::calendar::ClosedWeekday;
 use punctual_core::flow::{OnFailure, StepOrder};
 use punctual_core::job::JobState;
 use punctual_core::job_key::JobKeyMode;
+use punctual_core::notify::channel::ChannelKind;
+use punctual_core::notify::delivery::DeliveryState;
+use punctual_core::notify::event::SubjectKind;
+use punctual_core::notify::message::Occasion;
+use punctual_core::notify::rule;
 use punctual_core::records::LogStream;
 use punctual_core::run::{ErrorCode, Outcome, Trigger};
 use punctual_core::schedule::{Overlap, Source};
@@ -57,6 +62,11 @@ word_schemas! {
     OnFailureWord = OnFailure as "OnFailure";
     FlowOrderWord = StepOrder as "StepOrder";
     VerdictWord = Verdict as "Verdict";
+    ChannelKindWord = ChannelKind as "ChannelKind";
+    RuleTriggerWord = rule::Trigger as "RuleTrigger";
+    OccasionWord = Occasion as "Occasion";
+    DeliveryStateWord = DeliveryState as "DeliveryState";
+    SubjectKindWord = SubjectKind as "SubjectKind";
 }
 
 /// A document whose shape the API describes by hand, because `core` reads and writes it.
@@ -167,5 +177,44 @@ document_schemas! {
                 "window": { "type": ["string", "null"], "description": "A duration such as 1h." },
                 "limit": { "type": "integer", "minimum": 1, "maximum": 100_000 } } }
         ]
+    };
+    ChannelTargetDocument as "ChannelTarget" = {
+        "description": "Where a channel leads.",
+        "oneOf": [
+            { "type": "object", "title": "webhook", "required": ["kind", "url", "secrets"], "additionalProperties": false, "properties": {
+                "kind": { "type": "string", "enum": ["webhook"] }, "url": { "$ref": "#/components/schemas/TextOrSecret" },
+                "secrets": { "type": "array", "minItems": 1, "maxItems": 4, "description": "What it is signed with: the present secret first, then those on their way out.",
+                    "items": { "type": "object", "required": ["secret"], "additionalProperties": false, "properties": { "secret": { "type": "string" } } } },
+                "headers": { "type": "object", "additionalProperties": { "$ref": "#/components/schemas/TextOrSecret" } } } },
+            { "type": "object", "title": "email", "required": ["kind", "host", "from", "to"], "additionalProperties": false, "properties": {
+                "kind": { "type": "string", "enum": ["email"] }, "host": { "type": "string" },
+                "port": { "type": ["integer", "null"], "minimum": 1, "maximum": 65535 },
+                "tls": { "type": "string", "enum": ["implicit", "starttls", "none"] },
+                "username": { "oneOf": [{ "type": "null" }, { "$ref": "#/components/schemas/TextOrSecret" }] },
+                "password": { "oneOf": [{ "type": "null" }, { "type": "object", "required": ["secret"], "additionalProperties": false, "properties": { "secret": { "type": "string" } } }] },
+                "from": { "type": "string" }, "to": { "type": "array", "minItems": 1, "maxItems": 50, "items": { "type": "string" } } } },
+            { "type": "object", "title": "slack", "required": ["kind", "url"], "additionalProperties": false, "properties": {
+                "kind": { "type": "string", "enum": ["slack"] }, "url": { "$ref": "#/components/schemas/TextOrSecret" } } },
+            { "type": "object", "title": "ping", "required": ["kind", "url"], "additionalProperties": false, "properties": {
+                "kind": { "type": "string", "enum": ["ping"] }, "url": { "$ref": "#/components/schemas/TextOrSecret" } } }
+        ]
+    };
+    ScopeDocument as "RuleScope" = {
+        "type": "object", "description": "Where a rule looks; everywhere when nothing is said.", "additionalProperties": false, "properties": {
+            "schedule": { "type": ["string", "null"] },
+            "label": { "type": ["string", "null"], "description": "`key` or `key=value`." },
+            "queue": { "type": ["string", "null"] } }
+    };
+    StepDocument as "RuleStep" = {
+        "type": "object", "description": "Who is told, and when.", "required": ["channels"], "additionalProperties": false, "properties": {
+            "channels": { "type": "array", "minItems": 1, "maxItems": 10, "items": { "type": "string" } },
+            "after": { "type": ["string", "null"], "description": "So long after the first step was told, such as 15m; the first step has none." },
+            "failures": { "type": ["integer", "null"], "minimum": 0, "description": "Or as soon as it has happened so often." } }
+    };
+    QuietDocument as "QuietHours" = {
+        "type": "object", "description": "When nobody is told; what falls into it is told when it is over.", "required": ["from", "until"], "additionalProperties": false, "properties": {
+            "from": { "type": "string", "pattern": "^[0-9]{2}:[0-9]{2}$" }, "until": { "type": "string", "pattern": "^[0-9]{2}:[0-9]{2}$" },
+            "timezone": { "type": "string", "description": "An IANA name; UTC unless said otherwise." },
+            "days": { "type": "array", "items": { "$ref": "#/components/schemas/Weekday" }, "description": "On which it begins; every day when there are none." } }
     };
 }

@@ -12,7 +12,8 @@ GRANT INSERT, UPDATE, DELETE ON
   punctual_internal.bulk_operations, punctual_internal.unique_keys, punctual_internal.serial_holds,
   punctual_internal.cron_presets, punctual_internal.calendars, punctual_internal.fire_cap, punctual_internal.flows,
   punctual_internal.flow_runs, punctual_internal.flow_steps, punctual_internal.flow_items, punctual_internal.flow_jobs,
-  punctual_internal.schedule_requests
+  punctual_internal.schedule_requests, punctual_internal.channels, punctual_internal.rules, punctual_internal.alerts,
+  punctual_internal.deliveries, punctual_internal.notify_state
   TO punctual_worker;
 -- Retention deletes by row what is old enough; the triggers refuse everything else.
 GRANT INSERT, DELETE ON

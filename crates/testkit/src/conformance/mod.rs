@@ -6,11 +6,13 @@
 #![expect(missing_docs, reason = "the name of a case is its statement")]
 
 pub mod access;
+pub mod alerts;
 pub mod backfill;
 pub mod bad_input;
 pub mod bulk;
 pub mod checks;
 pub mod claims;
+pub mod deliveries;
 pub mod durability;
 pub mod executions;
 pub mod firing;
@@ -466,9 +468,31 @@ macro_rules! for_each_conformance_case {
                 n04_a_lost_node_is_told_once,
                 n04_what_was_cancelled_or_deleted_is_not_told,
                 n04_news_is_written_with_what_it_tells_or_not_at_all,
-                n04_a_notice_goes_to_one_node_until_that_node_is_gone,
-                n04_only_who_has_taken_a_notice_closes_it_and_once,
+                n04_missed_slots_are_told_with_their_decision,
+                n04_notices_can_be_read_page_by_page,
                 n04_old_notices_are_forgotten,
+            }
+            alerts {
+                n01_a_channel_is_kept_edited_by_version_and_deleted_when_no_rule_needs_it,
+                n02_a_rule_is_kept_with_channels_that_are_there_and_fit,
+                n02_failures_of_one_cause_are_one_alert_and_one_message,
+                n04_news_is_taken_in_with_all_that_comes_of_it_or_not_at_all,
+                n03_b11_a_night_of_escalation_goes_as_the_rule_says,
+                n03_what_is_not_there_cannot_be_acknowledged,
+                n02_a_rule_that_is_deleted_or_off_takes_its_alerts_with_it,
+                n02_late_starts_and_long_runs_are_found_while_they_last_and_after,
+                n02_what_no_node_can_run_and_queues_that_are_too_old_are_found,
+                n02_an_overdue_schedule_is_found_and_the_dead_mans_switch_hears_nothing_meanwhile,
+                n02_lost_nodes_missed_slots_jumps_of_the_clock_and_recoveries_are_alerts,
+                n04_old_alerts_and_deliveries_are_forgotten_when_they_are_over,
+            }
+            deliveries {
+                n04_a_line_moves_in_order_one_message_at_a_time,
+                n04_a_message_whose_sender_is_gone_goes_again_under_the_same_id,
+                n04_what_failed_is_tried_again_later_and_those_behind_wait_for_it,
+                n04_what_is_refused_is_given_up_and_can_be_sent_again_or_dropped,
+                n04_a_channel_that_is_off_keeps_its_messages_and_one_that_is_deleted_drops_them,
+                n04_deliveries_are_listed_by_channel_and_alert_page_by_page,
             }
             memory {
                 d07_declared_schedules_are_created_edited_and_left_alone,

@@ -54,6 +54,8 @@ pub enum News {
     Recovered(usize),
     /// A node was given up.
     Lost(usize),
+    /// Slots of this schedule were missed, from this one on.
+    Missed(usize, Micros),
 }
 
 /// One schedule.

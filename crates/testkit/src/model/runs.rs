@@ -68,7 +68,7 @@ impl Model {
         retry
     }
 
-    fn tell(&mut self, news: News) {
+    pub(crate) fn tell(&mut self, news: News) {
         self.notices.push(Notice { news, at: self.now });
     }
 

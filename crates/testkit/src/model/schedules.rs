@@ -1,7 +1,7 @@
 //! What the model says about schedules: planning, deciding, and steering by hand.
 
 use super::clockwork::{Beat, Micros, SECOND};
-use super::{Job, Model, Results, Row, Schedule, Spec, Whereabouts};
+use super::{Job, Model, News, Results, Row, Schedule, Spec, Whereabouts};
 use punctual_core::run::{ErrorCode, Trigger};
 use punctual_core::slot::{Decision, Reason};
 use std::collections::BTreeMap;
@@ -393,6 +393,7 @@ impl Model {
             let (decision, reason, count) = (Decision::Missed, sorted.reason, not_run);
             let row = Row { slot, through, count, decision, reason, job: None, decided_at: now, version };
             self.schedules[index].record(row);
+            self.tell(News::Missed(index, slot));
         }
         let stands_for_others = not_run > 0 && matches!(self.schedules[index].definition.missed, MissedRule::Once(_));
         let mut made = Vec::new();

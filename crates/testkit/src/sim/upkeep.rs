@@ -4,6 +4,7 @@ use crate::model::{News, Row, Whereabouts};
 use crate::property::drive::{Agreement, Drive, agree, at};
 use crate::property::ops::Op;
 use crate::steps::ALL;
+use jiff::Timestamp;
 use punctual_core::id::{JobId, NodeId};
 use punctual_core::run::Outcome;
 use punctual_core::schedule::Schedule;
@@ -126,11 +127,9 @@ impl Drive {
 
     // --- the outbox --------------------------------------------------------------------------------------------------
 
-    /// Everybody who had to be told is told once, in rows that nobody has delivered yet.
+    /// Everybody who had to be told is told once.
     pub(super) async fn compare_outbox(&self) -> Agreement {
-        let reader = self.world.node("reader").await;
-        let found = self.world.store().take_notices_if_leased(reader, ALL).await.map_err(|error| error.to_string())?;
-        self.world.store().leave_if_leased(reader).await.map_err(|error| error.to_string())?;
+        let found = self.world.store().notices(None, ALL).await.map_err(|error| error.to_string())?;
         let total = found.len() + self.notices_gone;
         agree("how much was ever told", total, self.model.notices.len())?;
         let mut found = found.iter().map(|notice| self.news_of(notice)).collect::<Result<Vec<_>, _>>()?;
@@ -156,8 +155,21 @@ impl Drive {
             NoticeKind::RunFailed => News::Failed(job(notice.news.job_id)?),
             NoticeKind::Recovered => News::Recovered(job(notice.news.job_id)?),
             NoticeKind::NodeLost => News::Lost(node(notice.news.node_id)?),
+            NoticeKind::SlotsMissed => self.missed(notice)?,
+            NoticeKind::ClockJumped => return Err("no clock has jumped as a node would see it".to_owned()),
         };
         Ok((notice.created_at.as_microsecond(), news))
+    }
+
+    fn missed(&self, notice: &Notice) -> Result<News, String> {
+        #[derive(serde::Deserialize)]
+        struct Payload {
+            slot_at: Timestamp,
+        }
+        let payload: Payload = notice.news.payload.to().map_err(|error| error.to_string())?;
+        let schedule = notice.news.schedule_id.and_then(|id| self.schedules.iter().position(|known| *known == id));
+        let schedule = schedule.ok_or("a notice names an unknown schedule")?;
+        Ok(News::Missed(schedule, payload.slot_at.as_microsecond()))
     }
 
     // --- firing from memory ------------------------------------------------------------------------------------------
@@ -238,6 +250,10 @@ impl Drive {
             let (through, decided_at) = (row.through.as_microsecond(), row.decided_at.as_microsecond());
             let (count, decision, reason, version) = (row.count, row.decision, row.reason, row.schedule_version);
             let row = Row { slot, through, count, decision, reason, job, decided_at, version };
+            if row.decision == Decision::Missed {
+                let news = News::Missed(index, slot);
+                self.model.notices.push(crate::model::Notice { news, at: decided_at });
+            }
             self.model.schedules[index].ledger.insert(slot, row);
         }
         Ok((jobs, not_run))
@@ -255,7 +271,7 @@ impl Drive {
     async fn adopt_plan(&mut self, index: usize) -> Agreement {
         let found = self.world.store().schedule(&ScheduleKey::Id(self.schedules[index])).await;
         let Some(found) = found.map_err(|error| error.to_string())? else { return Ok(()) };
-        let micros = |at: Option<jiff::Timestamp>| at.map(jiff::Timestamp::as_microsecond);
+        let micros = |at: Option<Timestamp>| at.map(Timestamp::as_microsecond);
         let last_job = found.state.last_job_id.and_then(|id| self.number_of(id));
         let schedule = &mut self.model.schedules[index];
         let last = schedule.ledger.values().map(|row| row.through).max();

@@ -28,8 +28,8 @@ const KEPT_HEADERS: [&str; 9] = [
 const HEADER_KEPT_CHARS: usize = 1024;
 
 /// An answer, or as much of it as has come.
-pub(super) struct Answer {
-    pub(super) status: u16,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
     headers: HeaderMap,
     body: Vec<u8>,
     cut: bool,
@@ -72,7 +72,7 @@ impl Answer {
     }
 
     /// Where a redirect leads.
-    pub(super) fn location(&self) -> Option<&str> {
+    pub(crate) fn location(&self) -> Option<&str> {
         matches!(self.status, 301 | 302 | 303 | 307 | 308).then(|| self.header(&header::LOCATION)).flatten()
     }
 
@@ -81,7 +81,7 @@ impl Answer {
     }
 
     /// How long the server wants to be left alone. A date is taken by the server's own clock, where it tells it.
-    pub(super) fn retry_after(&self, now: Timestamp) -> Option<SignedDuration> {
+    pub(crate) fn retry_after(&self, now: Timestamp) -> Option<SignedDuration> {
         let text = self.header(&header::RETRY_AFTER)?.trim();
         let date = |text: &str| jiff::fmt::rfc2822::parse(text).ok().map(|zoned| zoned.timestamp());
         let wait = if let Ok(seconds) = text.parse::<u32>() {
@@ -91,6 +91,11 @@ impl Answer {
             date(text)?.duration_since(now)
         };
         Some(wait.clamp(SignedDuration::ZERO, RETRY_AFTER_MAX))
+    }
+
+    /// The body as text, as far as it is kept.
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
     }
 
     /// As the run's output. Bytes that are no text, and what no store keeps, are replaced.

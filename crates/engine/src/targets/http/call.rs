@@ -3,7 +3,8 @@
 use super::answer::Answer;
 use super::guard::{Guard, Refused};
 use super::names::Names;
-use super::request::Request;
+use super::request::{Destination, Request};
+use super::{HttpOptions, trusted_tls};
 use punctual_core::run::ErrorCode;
 use reqwest::dns::{Name, Resolve, Resolving};
 use reqwest::redirect::Policy;
@@ -16,11 +17,11 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 /// What every call of a node is made with.
-pub(super) struct Caller {
-    pub(super) guard: Guard,
-    pub(super) names: Arc<dyn Names>,
-    pub(super) tls: rustls::ClientConfig,
-    pub(super) limits: Limits,
+pub(crate) struct Caller {
+    guard: Guard,
+    names: Arc<dyn Names>,
+    tls: rustls::ClientConfig,
+    limits: Limits,
 }
 
 /// How much of an answer is read and kept.
@@ -39,11 +40,11 @@ impl Default for Limits {
 }
 
 /// Why there is no whole answer.
-pub(super) struct Failure {
+pub(crate) struct Failure {
     pub(super) code: ErrorCode,
-    pub(super) words: String,
+    pub(crate) words: String,
     /// What had come until then.
-    pub(super) answer: Option<Box<Answer>>,
+    pub(crate) answer: Option<Box<Answer>>,
 }
 
 impl Failure {
@@ -59,16 +60,16 @@ impl From<Refused> for Failure {
 }
 
 impl Caller {
+    /// Reads the system's authorities once.
+    pub(crate) fn new(options: HttpOptions) -> Result<Self, rustls::Error> {
+        let tls = trusted_tls(options.authorities)?;
+        Ok(Self { guard: options.guard, names: options.names, tls, limits: options.limits })
+    }
+
     /// Sends one request and reads its answer; follows nothing.
-    pub(super) async fn send(&self, request: &Request, connect: Duration) -> Result<Answer, Failure> {
+    pub(crate) async fn send(&self, request: &Request, connect: Duration) -> Result<Answer, Failure> {
         let destination = request.destination()?;
-        let addresses = match destination.address {
-            Some(address) => vec![address],
-            None => self.addresses(&destination.host, connect).await?,
-        };
-        for address in &addresses {
-            self.guard.check(&destination.host, *address, destination.port)?;
-        }
+        let addresses = self.passed(&destination, connect).await?;
         let client = self.client(&destination.host, &addresses, connect)?;
         let sent = client
             .request(request.method.clone(), request.url.clone())
@@ -78,6 +79,18 @@ impl Caller {
             .await;
         let response = sent.map_err(|error| judge(error, "the call failed"))?;
         self.read(response).await
+    }
+
+    /// The addresses of a destination, when the guard lets all of them pass: none of them is asked for again.
+    pub(crate) async fn passed(&self, destination: &Destination, limit: Duration) -> Result<Vec<IpAddr>, Failure> {
+        let addresses = match destination.address {
+            Some(address) => vec![address],
+            None => self.addresses(&destination.host, limit).await?,
+        };
+        for address in &addresses {
+            self.guard.check(&destination.host, *address, destination.port)?;
+        }
+        Ok(addresses)
     }
 
     async fn addresses(&self, host: &str, limit: Duration) -> Result<Vec<IpAddr>, Failure> {

@@ -176,6 +176,13 @@ impl Guard {
         self
     }
 
+    /// These ports as well.
+    #[must_use]
+    pub fn with_more_ports(mut self, ports: impl IntoIterator<Item = u16>) -> Self {
+        self.ports.extend(ports);
+        self
+    }
+
     /// Where this process itself listens: no job may call it, whatever is allowed.
     #[must_use]
     pub fn with_own(mut self, own: Vec<SocketAddr>) -> Self {

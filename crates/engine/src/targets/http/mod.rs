@@ -8,12 +8,12 @@ mod request;
 
 pub use call::Limits;
 
-pub(crate) use call::causes;
+pub(crate) use answer::Answer;
+pub(crate) use call::{Caller, Failure, causes};
+pub(crate) use request::{Destination, Request};
 
 use crate::clock::Uptime;
-use answer::Answer;
 use async_trait::async_trait;
-use call::{Caller, Failure};
 use guard::Guard;
 use jiff::{SignedDuration, Timestamp};
 use names::{Names, SystemNames};
@@ -22,7 +22,6 @@ use punctual_core::execute::{Executor, RunContext, stopped};
 use punctual_core::run::ErrorCode;
 use punctual_core::store::FinishedRun;
 use punctual_core::target::{Http, Target};
-use request::Request;
 use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
 use std::sync::Arc;
@@ -33,6 +32,7 @@ use tokio::time::timeout;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How a node makes calls.
+#[derive(Clone)]
 pub struct HttpOptions {
     /// Where they may go.
     pub guard: Guard,
@@ -71,8 +71,7 @@ pub struct HttpExecutor(Caller);
 impl HttpExecutor {
     /// Reads the system's authorities once.
     pub fn new(options: HttpOptions) -> Result<Self, rustls::Error> {
-        let tls = trusted_tls(options.authorities)?;
-        Ok(Self(Caller { guard: options.guard, names: options.names, tls, limits: options.limits }))
+        Caller::new(options).map(Self)
     }
 
     /// Sends the request, follows as many redirects as the job allows, and judges the last answer.

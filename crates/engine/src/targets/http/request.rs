@@ -16,23 +16,36 @@ const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
 /// One request, ready to be sent.
 #[derive(Clone)]
-pub(super) struct Request {
+pub(crate) struct Request {
     pub(super) method: Method,
     pub(super) url: Url,
-    pub(super) headers: HeaderMap,
+    pub(crate) headers: HeaderMap,
     pub(super) body: Vec<u8>,
     /// Whether a secret is in it, so that it may not go to another place than the one it was meant for.
     secret: bool,
 }
 
 /// Where a request goes: a name, or an address that was written as one.
-pub(super) struct Destination {
+pub(crate) struct Destination {
     pub(super) host: String,
     pub(super) address: Option<IpAddr>,
     pub(super) port: u16,
 }
 
+impl Destination {
+    /// A host that was written without a scheme, and a port.
+    pub(crate) fn new(host: &str, port: u16) -> Self {
+        let bare = host.strip_prefix('[').and_then(|inner| inner.strip_suffix(']')).unwrap_or(host);
+        Self { host: host.to_owned(), address: bare.parse().ok(), port }
+    }
+}
+
 impl Request {
+    /// A request that no job asked for, and that is never sent on to another place.
+    pub(crate) fn new(method: Method, url: &str, body: Vec<u8>) -> Result<Self, Refused> {
+        Ok(Self { method, url: parse(url)?, headers: usual_headers(), body, secret: true })
+    }
+
     /// Fills in the values. What cannot be sent is refused with the reason.
     pub(super) fn of(run: &RunContext, http: &Http) -> Result<Self, Refused> {
         let context = context(run, http)?;
@@ -61,6 +74,11 @@ impl Request {
         Ok(Self { method, url: parse(&url)?, headers, body, secret })
     }
 
+    /// What is sent along.
+    pub(crate) fn body(&self) -> &[u8] {
+        &self.body
+    }
+
     /// Where it goes. Whatever the spelling, an address comes out as an address.
     pub(super) fn destination(&self) -> Result<Destination, Refused> {
         if !matches!(self.url.scheme(), "http" | "https") {
@@ -74,8 +92,7 @@ impl Request {
         let host = self.url.host_str().filter(|host| !host.is_empty());
         let host = host.ok_or_else(|| Refused("the address names no host".to_owned()))?;
         let port = self.url.port_or_known_default().ok_or_else(|| Refused("the address has no port".to_owned()))?;
-        let bare = host.strip_prefix('[').and_then(|inner| inner.strip_suffix(']')).unwrap_or(host);
-        Ok(Destination { host: host.to_owned(), address: bare.parse().ok(), port })
+        Ok(Destination::new(host, port))
     }
 
     /// The request that follows a redirect.
@@ -149,12 +166,18 @@ fn body(job: &Job, http: &Http, context: &TemplateValue) -> Result<(Vec<u8>, boo
     }
 }
 
-/// What Punctual itself says. A job's own headers of the same names take their place.
-fn own_headers(job: &Job, method: &str) -> HeaderMap {
+/// What every request says.
+fn usual_headers() -> HeaderMap {
     let mut headers = HeaderMap::new();
     headers.insert(header::USER_AGENT, HeaderValue::from_static(concat!("punctual/", env!("CARGO_PKG_VERSION"))));
     // Nothing is unpacked, so that a small answer cannot become a large one.
     headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+    headers
+}
+
+/// What Punctual itself says. A job's own headers of the same names take their place.
+fn own_headers(job: &Job, method: &str) -> HeaderMap {
+    let mut headers = usual_headers();
     if !matches!(method, "GET" | "HEAD" | "OPTIONS")
         && let Ok(key) = HeaderValue::from_str(&job.root_job_id.to_string())
     {

@@ -1,9 +1,9 @@
 //! HTTP calls, from the job in a real store to real sockets and back.
 
 mod calls;
-mod dns;
+pub(crate) mod dns;
 mod poison;
-mod server;
+pub(crate) mod server;
 mod ssrf;
 
 use crate::node::{RunningNode, World};
@@ -58,7 +58,7 @@ impl Calls {
     }
 }
 
-fn local_options() -> HttpOptions {
+pub(crate) fn local_options() -> HttpOptions {
     HttpOptions { guard: allowing(&["127.0.0.1"]), ..HttpOptions::default() }
 }
 

@@ -1,10 +1,13 @@
 //! The commands that speak the HTTP API: to a server, or to the same router in this process.
 
+mod alert;
 mod api;
 mod backfill;
 mod billing;
 mod bulk;
 mod calendar;
+mod channel;
+mod delivery;
 mod doctor;
 mod flow;
 mod grant;
@@ -15,6 +18,7 @@ mod policy;
 mod preset;
 mod queue;
 mod reserve;
+mod rule;
 mod run;
 mod schedule;
 mod settings;
@@ -81,6 +85,18 @@ pub(crate) enum ClientCommand {
     /// Make and look at cron presets: named expressions for `schedule add --preset`
     #[command(visible_alias = "presets")]
     Preset(Over<Group<preset::PresetCommand>>),
+    /// Make, try, look at and change channels: where people are told
+    #[command(visible_alias = "channels")]
+    Channel(Over<Group<channel::ChannelCommand>>),
+    /// Make, look at and change rules: of what people are told, and whom
+    #[command(visible_alias = "rules")]
+    Rule(Over<Group<rule::RuleCommand>>),
+    /// Look at alerts and acknowledge them
+    #[command(visible_alias = "alerts")]
+    Alert(Over<Group<alert::AlertCommand>>),
+    /// Look at messages, send them again, take them out of the line
+    #[command(visible_alias = "deliveries")]
+    Delivery(Over<Group<delivery::DeliveryCommand>>),
     /// Make, list and revoke API tokens
     #[command(visible_alias = "tokens")]
     Token(Over<Group<token::TokenCommand>>),
@@ -126,6 +142,10 @@ impl ClientCommand {
             Self::Limit(over) => over.command.command.run(&over.connect.connect().await?, out).await,
             Self::Template(over) => over.command.command.run(&over.connect.connect().await?, out).await,
             Self::Preset(over) => over.command.command.run(&over.connect.connect().await?, out).await,
+            Self::Channel(over) => over.command.command.run(&over.connect.connect().await?, out).await,
+            Self::Rule(over) => over.command.command.run(&over.connect.connect().await?, out).await,
+            Self::Alert(over) => over.command.command.run(&over.connect.connect().await?, out).await,
+            Self::Delivery(over) => over.command.command.run(&over.connect.connect().await?, out).await,
             Self::Token(over) => over.command.command.run(&over.connect.connect().await?, out).await,
             Self::Graph(over) => over.command.command.run(&over.connect.connect().await?, out).await,
             Self::Billing(over) => over.command.command.run(&over.connect.connect().await?, out).await,

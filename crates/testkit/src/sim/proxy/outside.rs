@@ -6,13 +6,13 @@ use jiff::Timestamp;
 use punctual_core::backfill::{Advanced, Backfill, BackfillPreview, Backfills, NewBackfill};
 use punctual_core::chain::Chains;
 use punctual_core::checks::{Checks, Finding};
-use punctual_core::id::{BackfillId, JobId, NoticeId, ScheduleId};
+use punctual_core::id::{BackfillId, JobId, ScheduleId};
 use punctual_core::job::{Artifact, JobView};
 use punctual_core::json::Json;
 use punctual_core::offers::{Offers, OffersSettled};
 use punctual_core::records::{LogChunk, LogLine, Progress, RunRecords};
 use punctual_core::store::{Changes, Lease, Store, StoreResult};
-use punctual_core::upkeep::{Declarations, Declared, FiredFromMemory, Notice, Plans, Upkeep};
+use punctual_core::upkeep::{Declarations, Declared, FiredFromMemory, Plans, Upkeep};
 use std::sync::Arc;
 
 #[async_trait]
@@ -122,10 +122,10 @@ impl RunRecords for ProxyStore {
     }
 }
 
-/// Verbs that only the server asks for, or deliveries, which are still to come. No node does, so there is nothing to
-/// simulate; one that did would hear of it.
+/// Verbs that only the server asks for, and those of notification, of which whole nights are told without nodes. No
+/// simulated node asks for them; one that did would hear of it.
 macro_rules! not_for_nodes {
-    ($port:ident { $($others:item)* } $(async fn $verb:ident(&self $(, $arg:ident: $type:ty)*) -> $answer:ty;)+) => {
+    ($port:ident { $($others:item)* } $(async fn $verb:ident(&self $(, $arg:ident: $type:ty)*) -> $answer:ty;)*) => {
         const _: () = {
             use crate::verbs::words::*;
 
@@ -135,7 +135,7 @@ macro_rules! not_for_nodes {
                 $( async fn $verb(&self $(, $arg: $type)*) -> StoreResult<$answer> {
                     $( let _unasked = $arg; )*
                     Err(StoreError::Internal(concat!("no node asks for ", stringify!($verb)).to_owned()))
-                } )+
+                } )*
             }
         };
     };
@@ -176,8 +176,6 @@ not_for_nodes! {
             self.send("fire_remembered", fire).await
         }
     }
-    async fn take_notices_if_leased(&self, lease: Lease, limit: usize) -> Vec<Notice>;
-    async fn close_notices_if_taken(&self, lease: Lease, notices: Vec<NoticeId>) -> Vec<NoticeId>;
 }
 
 crate::with_verbs!(Readings, not_for_nodes {});
@@ -197,6 +195,8 @@ crate::with_verbs!(Flows, not_for_nodes {
 crate::with_verbs!(Limits, not_for_nodes {});
 
 crate::with_verbs!(Policies, not_for_nodes {});
+
+crate::with_verbs!(Notifications, not_for_nodes {});
 
 crate::with_verbs!(Access, not_for_nodes {
     fn recorded(&self, change: Change) -> Arc<dyn Store> {

@@ -1,0 +1,3 @@
+-- Forgets old deliveries that came to their end; ids are in order of time.
+DELETE FROM punctual_deliveries WHERE id IN (
+  SELECT id FROM punctual_deliveries WHERE id < ?1 AND state <> 'waiting' ORDER BY id LIMIT ?2)
