@@ -12,6 +12,7 @@ mod idle;
 mod lateness;
 mod limits;
 mod load;
+mod notify;
 mod postgres;
 mod raw_postgres;
 mod sqlite;
@@ -19,7 +20,7 @@ mod sqlite;
 use std::process::ExitCode;
 
 const USAGE: &str = "usage: punctual-bench command | cron | sqlite | postgres | growth [RUNS SCHEDULES] | lateness | limits \
-                     | idle [SCHEDULES] | http [SECONDS ROWS]";
+                     | idle [SCHEDULES] | notify | http [SECONDS ROWS]";
 
 fn main() -> ExitCode {
     match std::env::args().nth(1).as_deref() {
@@ -29,6 +30,7 @@ fn main() -> ExitCode {
         Some("postgres") => return told(postgres::run()),
         Some("growth") => return told(growth::run(number(2, 10_000_000), number(3, 1_000_000))),
         Some("limits") => return told(limits::run()),
+        Some("notify") => return told(notify::run()),
         Some("lateness") => return told(lateness::run()),
         Some("idle") => {
             return told(idle::run(usize::try_from(number(2, 100_000)).unwrap_or_default()));

@@ -120,8 +120,8 @@ pub struct Desk {
     running: RunningSet,
     scribe: Arc<Scribe>,
     stopwatch: Stopwatch,
-    tracer: Arc<dyn Tracer>,
     news: NewsBell,
+    tracer: Arc<dyn Tracer>,
     tasks: JoinSet<FinishedRun>,
     /// Claimed and not started.
     waiting: VecDeque<WaitingJob>,
@@ -148,8 +148,8 @@ impl Desk {
             uptime,
             running,
             stopwatch: Stopwatch::unread(),
-            tracer: Arc::new(NoTracer),
             news: NewsBell::default(),
+            tracer: Arc::new(NoTracer),
             tasks: JoinSet::new(),
             waiting: VecDeque::new(),
             ended: Vec::new(),
@@ -163,14 +163,14 @@ impl Desk {
         Self { stopwatch, ..self }
     }
 
-    /// Hands the spans of its runs to whoever keeps them.
-    pub(crate) fn traced(self, tracer: Arc<dyn Tracer>) -> Self {
-        Self { tracer, ..self }
-    }
-
     /// Rings when runs have ended: there may be news about them.
     pub(crate) fn telling(self, news: NewsBell) -> Self {
         Self { news, ..self }
+    }
+
+    /// Hands the spans of its runs to whoever keeps them.
+    pub(crate) fn traced(self, tracer: Arc<dyn Tracer>) -> Self {
+        Self { tracer, ..self }
     }
 
     /// How many more jobs it would take.

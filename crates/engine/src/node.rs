@@ -64,10 +64,10 @@ pub struct NodeOptions {
     pub declarations: Declarations,
     /// Who counts what the node does.
     pub meter: Arc<dyn Meter>,
-    /// Who keeps the spans of its runs.
-    pub tracer: Arc<dyn Tracer>,
     /// How people are told; a node without this leaves it to others.
     pub notify: Option<NotifyOptions>,
+    /// Who keeps the spans of its runs.
+    pub tracer: Arc<dyn Tracer>,
 }
 
 impl Default for NodeOptions {
@@ -264,7 +264,7 @@ impl Life {
         }
         let desk =
             Desk::new(Arc::clone(&store), lease.clone(), executors.clone(), options.desk.clone(), uptime, running);
-        let desk = desk.measured(stopwatch).traced(Arc::clone(&options.tracer)).telling(news);
+        let desk = desk.measured(stopwatch).telling(news).traced(Arc::clone(&options.tracer));
         let (changes, options) = (store.changes(), options.clone());
         Self { desk, loops, beats, fallbacks, changes, options, draining, lease, uptime, store }
     }

@@ -8,6 +8,7 @@ use crate::limits::Limits;
 use crate::metrics::Metrics;
 use crate::settings::Settings;
 use punctual_core::graph::GraphExecutor;
+use punctual_core::health::Health;
 use punctual_core::meter::Meter;
 use punctual_core::store::Store;
 use punctual_core::trace::{NoTracer, Tracer};
@@ -26,6 +27,7 @@ pub(crate) struct Shared {
     pub(crate) limits: Limits,
     pub(crate) believed: Believed,
     pub(crate) metrics: Metrics,
+    pub(crate) health: Arc<Health>,
     tracer: OnceLock<Arc<dyn Tracer>>,
     pub(crate) hub: Hub,
     pub(crate) graphs: Providers,
@@ -47,6 +49,7 @@ impl AppState {
         let shared = Shared {
             limits: Limits::new(&settings),
             believed: Believed::default(),
+            health: Arc::default(),
             metrics: Metrics::default(),
             tracer: OnceLock::new(),
             hub: Hub::new(Arc::clone(&store)),
@@ -68,6 +71,11 @@ impl AppState {
     /// Where a node that works in this process tells what it does, for `/metrics`.
     pub fn meter(&self) -> Arc<dyn Meter> {
         self.shared.metrics.meter()
+    }
+
+    /// Where the node of this process notes what is wrong with the whole.
+    pub fn health(&self) -> Arc<Health> {
+        Arc::clone(&self.shared.health)
     }
 
     /// Hands the spans of requests that make jobs to whoever keeps them; the first one to be named stays.

@@ -56,7 +56,8 @@ CREATE TABLE punctual_internal.deliveries (
   ended_at timestamptz,
   taken_by uuid
 );
-CREATE INDEX deliveries_line ON punctual_internal.deliveries (channel, id) WHERE state = 'waiting';
+CREATE INDEX deliveries_line ON punctual_internal.deliveries (state, channel, id);
+CREATE INDEX deliveries_state ON punctual_internal.deliveries (state, id);
 CREATE INDEX deliveries_channel ON punctual_internal.deliveries (channel, id);
 CREATE INDEX deliveries_alert ON punctual_internal.deliveries (alert_id, id) WHERE alert_id IS NOT NULL;
 

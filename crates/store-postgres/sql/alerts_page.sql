@@ -1,3 +1,3 @@
--- Alerts, the latest first.
-SELECT id, alert::text FROM punctual_internal.alerts
-WHERE id < $1 AND ($2::boolean IS NULL OR (closed_at IS NULL) = $2) ORDER BY id DESC LIMIT $3
+-- Alerts, the latest first; those that are closed, or all.
+SELECT alert::text FROM punctual_internal.alerts
+WHERE id < $1 AND (NOT $2 OR closed_at IS NOT NULL) ORDER BY id DESC LIMIT $3

@@ -51,17 +51,13 @@ pub(crate) async fn page(
 ) -> Work<Page<Alert, AlertId>> {
     let before = before.map_or(Uuid::max(), |id| id.0);
     let more = most(limit.saturating_add(1));
-    let read = |row: &Row| {
-        let mut c = Columns::of(row);
-        c.skip(1);
-        c.document("alert")
-    };
-    let found: Vec<Alert> = match &filter.rule {
-        Some(rule) => {
-            let params = params![before, filter.open, more, rule.as_str()];
-            shared.read(sql::alerts_page_of_rule, params, read).await?
+    let closed = filter.open == Some(false);
+    let found = match filter.rule.as_deref() {
+        rule if filter.open == Some(true) => {
+            shared.read(sql::alerts_page_open, params![before, rule, more], alert).await?
         }
-        None => shared.read(sql::alerts_page, params![before, filter.open, more], read).await?,
+        Some(rule) => shared.read(sql::alerts_page_of_rule, params![before, closed, more, rule], alert).await?,
+        None => shared.read(sql::alerts_page, params![before, closed, more], alert).await?,
     };
     Ok(Page::of(found, limit, |alert| alert.id, None))
 }

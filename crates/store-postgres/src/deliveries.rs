@@ -48,22 +48,18 @@ pub(crate) async fn page(
 ) -> Work<Page<Delivery, DeliveryId>> {
     let before = before.map_or(Uuid::max(), |id| id.0);
     let (state, more) = (filter.state.map(DeliveryState::as_str), most(limit.saturating_add(1)));
-    let mut found = match (filter.alert_id, &filter.channel) {
-        (Some(alert), _) => {
-            let params = params![before, state, more, alert.0];
-            shared.read(sql::deliveries_page_of_alert, params, delivery).await?
-        }
-        (None, Some(channel)) => {
-            let params = params![before, state, more, channel.as_str()];
-            shared.read(sql::deliveries_page_of_channel, params, delivery).await?
-        }
-        (None, None) => shared.read(sql::deliveries_page, params![before, state, more], delivery).await?,
+    let params = params![before, more];
+    let (sql, params) = match (filter.alert_id, filter.channel.as_deref(), state) {
+        (Some(alert), _, _) => (sql::deliveries_page_of_alert, params.with(alert.0)),
+        (None, Some(channel), Some(state)) => (sql::deliveries_page_of_line, params.with(state).with(channel)),
+        (None, Some(channel), None) => (sql::deliveries_page_of_channel, params.with(channel)),
+        (None, None, Some(state)) => (sql::deliveries_page_of_state, params.with(state)),
+        (None, None, None) => (sql::deliveries_page, params),
     };
+    let mut found = shared.read(sql, params, delivery).await?;
     let last = found.last().map(|delivery| delivery.id).filter(|_| found.len() > limit);
-    // An alert has few deliveries: those to other channels are left out here.
-    if let (Some(_), Some(channel)) = (&filter.alert_id, &filter.channel) {
-        found.retain(|delivery| delivery.channel.as_str() == channel);
-    }
+    // An alert has few deliveries: the rest of the filter is checked one by one.
+    found.retain(|delivery| filter.lets_through(delivery));
     Ok(Page::of(found, limit, |delivery| delivery.id, last))
 }
 

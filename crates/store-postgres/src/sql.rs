@@ -18,6 +18,7 @@ macro_rules! statements {
 statements! {
     alerts_page,
     alerts_page_of_rule,
+    alerts_page_open,
     append_log,
     asked_schedules = "schedule_columns" "asked_schedules",
     audit_after,
@@ -35,6 +36,8 @@ statements! {
     deliveries_page = "delivery_columns" "deliveries_page_tail",
     deliveries_page_of_alert = "delivery_columns" "deliveries_page_of_alert_tail",
     deliveries_page_of_channel = "delivery_columns" "deliveries_page_of_channel_tail",
+    deliveries_page_of_line = "delivery_columns" "deliveries_page_of_line_tail",
+    deliveries_page_of_state = "delivery_columns" "deliveries_page_of_state_tail",
     delivery_by_id = "delivery_columns" "delivery_by_id_tail",
     due_schedules = "schedule_columns" "due_schedules",
     due_soon = "schedule_columns" "due_soon",

@@ -66,7 +66,8 @@ CREATE TABLE punctual_deliveries (
   ended_at INTEGER,
   taken_by BLOB
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX punctual_deliveries_line ON punctual_deliveries (channel, id) WHERE state = 'waiting';
+CREATE INDEX punctual_deliveries_line ON punctual_deliveries (state, channel, id);
+CREATE INDEX punctual_deliveries_state ON punctual_deliveries (state, id);
 CREATE INDEX punctual_deliveries_channel ON punctual_deliveries (channel, id);
 CREATE INDEX punctual_deliveries_alert ON punctual_deliveries (alert_id, id) WHERE alert_id IS NOT NULL;
 

@@ -1,1 +1,1 @@
-WHERE channel = ?4 AND id < ?1 AND (?2 IS NULL OR state = ?2) ORDER BY id DESC LIMIT ?3
+WHERE channel = ?3 AND id < ?1 ORDER BY id DESC LIMIT ?2

@@ -1,1 +1,1 @@
-WHERE id < ?1 AND (?2 IS NULL OR state = ?2) ORDER BY id DESC LIMIT ?3
+WHERE id < ?1 ORDER BY id DESC LIMIT ?2

@@ -43,16 +43,13 @@ pub(crate) fn page(
 ) -> StoreResult<Page<Alert, AlertId>> {
     let before = before.map_or([0xff; 16], |id| *id.as_bytes());
     let more = most(limit.saturating_add(1));
-    let read = |row: &Row<'_>| {
-        let mut c = Columns::of(row);
-        c.skip(1);
-        c.document("alert")
-    };
-    let found: Vec<Alert> = match &filter.rule {
-        Some(rule) => {
-            rows::collect(connection, sql::alerts_page_of_rule, params![before, filter.open, more, rule], read)?
+    let closed = filter.open == Some(false);
+    let found = match &filter.rule {
+        rule if filter.open == Some(true) => {
+            rows::collect(connection, sql::alerts_page_open, params![before, rule, more], alert)?
         }
-        None => rows::collect(connection, sql::alerts_page, params![before, filter.open, more], read)?,
+        Some(rule) => rows::collect(connection, sql::alerts_page_of_rule, params![before, closed, more, rule], alert)?,
+        None => rows::collect(connection, sql::alerts_page, params![before, closed, more], alert)?,
     };
     Ok(Page::of(found, limit, |alert| alert.id, None))
 }

@@ -12,7 +12,7 @@ use punctual_core::notify::message::{Message, Occasion, Sent};
 use punctual_core::notify::port::{DeliveryFilter, TakenDeliveries};
 use punctual_core::readings::Page;
 use punctual_core::store::{Lease, StoreError, StoreResult};
-use rusqlite::{Connection, Row, params};
+use rusqlite::{Connection, Row, ToSql, params};
 
 /// How far into a line is looked.
 const LINE_MAX: i64 = 100;
@@ -44,22 +44,17 @@ pub(crate) fn page(
 ) -> StoreResult<Page<Delivery, DeliveryId>> {
     let before = before.map_or([0xff; 16], |id| *id.as_bytes());
     let (state, more) = (filter.state.map(DeliveryState::as_str), most(limit.saturating_add(1)));
-    let mut found = match (&filter.alert_id, &filter.channel) {
-        (Some(alert), _) => {
-            let params = params![before, state, more, alert.as_bytes()];
-            rows::collect(connection, sql::deliveries_page_of_alert, params, delivery)?
-        }
-        (None, Some(channel)) => {
-            let params = params![before, state, more, channel];
-            rows::collect(connection, sql::deliveries_page_of_channel, params, delivery)?
-        }
-        (None, None) => rows::collect(connection, sql::deliveries_page, params![before, state, more], delivery)?,
+    let read = |sql, params: &[&dyn ToSql]| rows::collect(connection, sql, params, delivery);
+    let mut found = match (&filter.alert_id, &filter.channel, state) {
+        (Some(alert), _, _) => read(sql::deliveries_page_of_alert, &[&before, &more, alert.as_bytes()])?,
+        (None, Some(channel), Some(state)) => read(sql::deliveries_page_of_line, &[&before, &more, &state, channel])?,
+        (None, Some(channel), None) => read(sql::deliveries_page_of_channel, &[&before, &more, channel])?,
+        (None, None, Some(state)) => read(sql::deliveries_page_of_state, &[&before, &more, &state])?,
+        (None, None, None) => read(sql::deliveries_page, &[&before, &more])?,
     };
     let last = found.last().map(|delivery| delivery.id).filter(|_| found.len() > limit);
-    // An alert has few deliveries: those to other channels are left out here.
-    if let (Some(_), Some(channel)) = (&filter.alert_id, &filter.channel) {
-        found.retain(|delivery| delivery.channel.as_str() == channel);
-    }
+    // An alert has few deliveries: the rest of the filter is checked one by one.
+    found.retain(|delivery| filter.lets_through(delivery));
     Ok(Page::of(found, limit, |delivery| delivery.id, last))
 }
 

@@ -15,6 +15,7 @@ macro_rules! statements {
 statements! {
     alerts_page,
     alerts_page_of_rule,
+    alerts_page_open,
     chain_end,
     audit_after,
     audit_page,
@@ -29,6 +30,8 @@ statements! {
     deliveries_page = "delivery_columns" "deliveries_page_tail",
     deliveries_page_of_alert = "delivery_columns" "deliveries_page_of_alert_tail",
     deliveries_page_of_channel = "delivery_columns" "deliveries_page_of_channel_tail",
+    deliveries_page_of_line = "delivery_columns" "deliveries_page_of_line_tail",
+    deliveries_page_of_state = "delivery_columns" "deliveries_page_of_state_tail",
     delivery_by_id = "delivery_columns" "delivery_by_id_tail",
     due_delayed,
     due_schedules,

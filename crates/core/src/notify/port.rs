@@ -34,6 +34,15 @@ pub struct DeliveryFilter {
     pub state: Option<DeliveryState>,
 }
 
+impl DeliveryFilter {
+    /// Whether a delivery is one of those.
+    pub fn lets_through(&self, delivery: &Delivery) -> bool {
+        let channel = self.channel.as_ref().is_none_or(|name| name == delivery.channel.as_str());
+        let alert = self.alert_id.is_none_or(|id| delivery.alert_id == Some(id));
+        channel && alert && self.state.is_none_or(|state| state == delivery.state)
+    }
+}
+
 /// What somebody has to look for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Look {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use punctual_core::graph::GraphExecutor;
+use punctual_core::health::Health;
 use punctual_core::invalid::Invalid;
 use punctual_core::meter::Meter;
 use punctual_core::store::Store;
@@ -115,8 +116,13 @@ impl ServeArgs {
         let graphs = self.node.graphs.caller(Some(folder), Some(format!("http://{}", api.internal)))?;
         let traces = Traces::start(api.meter())?;
         api.trace_with(traces.tracer());
-        let (meter, tracer) = (api.meter(), traces.tracer());
-        let node = Surroundings { own: vec![address, api.internal], graphs, meter, tracer };
+        let node = Surroundings {
+            own: vec![address, api.internal],
+            graphs,
+            meter: api.meter(),
+            tracer: traces.tracer(),
+            health: api.health(),
+        };
         let worked = self.node.work(store, &shown, node, out).await;
         // Last, so that what the node does while it stops can be watched.
         api.stop().await;
@@ -210,6 +216,11 @@ impl Api {
     /// Hands the spans of its requests to whoever keeps them.
     pub(crate) fn trace_with(&self, tracer: Arc<dyn Tracer>) {
         self.state.trace_with(tracer);
+    }
+
+    /// Where the node of this process notes what is wrong.
+    pub(crate) fn health(&self) -> Arc<Health> {
+        self.state.health()
     }
 
     /// Where it can be called.

@@ -10,6 +10,7 @@ use clap::Args;
 use jiff::SignedDuration;
 use punctual::calls::CallOptions;
 use punctual_core::duration::parse_duration;
+use punctual_core::health::Health;
 use punctual_core::meter::{Meter, NoMeter};
 use punctual_core::store::Store;
 use punctual_core::trace::Tracer;
@@ -17,6 +18,7 @@ use punctual_engine::dispatch::DeskOptions;
 use punctual_engine::flow::{FLOW, FlowExecutor};
 use punctual_engine::memory::Fallback;
 use punctual_engine::node::{self, NodeEvent, NodeOptions};
+use punctual_engine::notify::NotifyOptions;
 use punctual_engine::retain::Keep;
 use punctual_engine::targets::command::{CommandExecutor, CommandOptions};
 use punctual_engine::targets::graph::GraphCaller;
@@ -74,12 +76,15 @@ pub(crate) struct WorkerArgs {
     /// Say in this file that the node is well, for `punctual health`
     #[arg(long, value_name = "FILE", env = "PUNCTUAL_HEALTH_FILE")]
     health_file: Option<PathBuf>,
-    /// How the log on standard error is written
-    #[arg(long, value_name = "FORMAT", value_enum, default_value_t, env = "PUNCTUAL_LOG_FORMAT")]
-    log_format: LogFormat,
     /// Where people reach the server, for the links in messages, such as <https://punctual.example.com>
     #[arg(long, value_name = "URL", env = "PUNCTUAL_PUBLIC_URL", value_parser = public_url)]
     public_url: Option<String>,
+    /// How long after it was due a schedule counts as overdue, which /readyz and the log then say
+    #[arg(long, value_name = "TIME", default_value = "1m", env = "PUNCTUAL_OVERDUE_AFTER", value_parser = parse_duration)]
+    overdue_after: SignedDuration,
+    /// How the log on standard error is written
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t, env = "PUNCTUAL_LOG_FORMAT")]
+    log_format: LogFormat,
     #[command(flatten)]
     calls: CallArgs,
     #[command(flatten)]
@@ -94,6 +99,8 @@ pub(crate) struct Surroundings {
     pub(crate) graphs: Option<GraphCaller>,
     /// Who counts.
     pub(crate) meter: Arc<dyn Meter>,
+    /// Where is noted what is wrong with the whole.
+    pub(crate) health: Arc<Health>,
     /// Who keeps spans.
     pub(crate) tracer: Arc<dyn Tracer>,
 }
@@ -200,7 +207,8 @@ impl WorkerArgs {
             let store = punctual::open(url).await?;
             let meter: Arc<dyn Meter> = Arc::new(NoMeter);
             let traces = Traces::start(Arc::clone(&meter))?;
-            let alone = Surroundings { own: Vec::new(), graphs, meter, tracer: traces.tracer() };
+            let (tracer, health) = (traces.tracer(), Arc::default());
+            let alone = Surroundings { own: Vec::new(), graphs, meter, tracer, health };
             let worked = self.work(store, &without_password(url), alone, out).await;
             traces.stop().await;
             worked
@@ -211,9 +219,16 @@ impl WorkerArgs {
     pub(crate) async fn work(
         self, store: Arc<dyn Store>, shown: &str, around: Surroundings, out: &mut Output,
     ) -> Result<(), Stop> {
-        let Surroundings { own, graphs, meter, tracer } = around;
-        let options = NodeOptions { meter, tracer, ..self.options()? };
+        let Surroundings { own, graphs, meter, tracer, health } = around;
         let calls = CallOptions { own_addresses: own, ..self.calls.options(self.database())? };
+        let courier = calls.courier(self.public_url.clone()).map_err(|refused| Stop::usage(refused.to_string()))?;
+        let notify = NotifyOptions {
+            courier: Some(Arc::new(courier)),
+            health,
+            overdue_after: whole(self.overdue_after),
+            ..NotifyOptions::default()
+        };
+        let options = NodeOptions { meter, tracer, notify: Some(notify), ..self.options()? };
         let signals = both_signals(Signals::listen()?);
         // A node that is stopped for as long as this has given up its lease, and so must its commands.
         let commands = CommandOptions { silence: options.lease * 2 / 3, ..CommandOptions::default() };

@@ -153,11 +153,11 @@ const STORY: &[(&str, Prints)] = &[
     ("channel add deadman --ping http://ping.test/1 --json", Answer("post", "/channels")),
     ("channel ls --json", Answer("get", "/channels")),
     ("channel show hook --json", Answer("get", "/channels/{name}")),
-    ("channel edit hook --secret env:NEW --secret env:HOOK --disable --json", Answer("patch", "/channels/{name}")),
+    ("channel edit hook --secret env:NEW --secret env:HOOK --json", Answer("patch", "/channels/{name}")),
     ("channel test hook --no-wait --json =message", Answer("get", "/deliveries/{id}")),
     (
         "rule add night --on failures_in_a_row --failures 3 --schedule nightly --channel hook --then chat,mail:15m \
-         --then deadman:9x --quiet 22:00-07:00 --tz Europe/Berlin --quiet-day monday --wait 1s --group-by subject \
+         --then chat:9x --quiet 22:00-07:00 --tz Europe/Berlin --quiet-day monday --wait 1s --group-by subject \
          --repeat-every 4h --tell-recovery false --json",
         Answer("post", "/rules"),
     ),
@@ -171,6 +171,7 @@ const STORY: &[(&str, Prints)] = &[
     ("delivery resend {message} --json", Answer("post", "/deliveries/{id}/resend")),
     ("delivery drop {message} --json", Answer("post", "/deliveries/{id}/drop")),
     ("rule rm night --json", Nothing),
+    ("channel edit chat --enable --json", Answer("patch", "/channels/{name}")),
     ("channel rm mail --json", Nothing),
     ("token add ci --owner ci --role operator --json =token", Answer("post", "/tokens")),
     ("token ls --json", Answer("get", "/tokens")),

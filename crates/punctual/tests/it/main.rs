@@ -2,6 +2,7 @@
 
 mod bulk;
 mod calls;
+mod channels;
 mod cli;
 mod clocks;
 mod config;
@@ -22,6 +23,7 @@ mod langgraph;
 mod limits;
 mod metrics;
 mod migrate;
+mod notify;
 mod outage;
 mod policies;
 mod pooler;

@@ -16,7 +16,6 @@ use jiff::Timestamp;
 use punctual_core::access::Role;
 use punctual_core::invalid::Invalid;
 use punctual_core::notify::rule::{Rule, RuleDefinition};
-use punctual_core::store::StoreError;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
@@ -106,16 +105,6 @@ async fn existing(state: &AppState, name: &str) -> Answered<Rule> {
     state.store.rule(name).await?.ok_or_else(|| Problem::not_found("rule", name))
 }
 
-/// A channel that a rule names and that is not there is a mistake in the rule.
-fn of_the_body(error: StoreError) -> StoreError {
-    match error {
-        StoreError::NotFound { what: "channel", key } => Invalid::new("steps", format!("there is no channel `{key}`"))
-            .remedy("make it first with POST /channels, or name another one")
-            .into(),
-        error => error,
-    }
-}
-
 /// Make a rule. It holds for what happens from now on.
 #[utoipa::path(post, path = "/rules", tag = "rules", request_body = RuleShape,
     params(("Idempotency-Key" = Option<String>, Header, description = "Done once for each key; 24 h.")),
@@ -125,7 +114,7 @@ pub(crate) async fn create(ask: Ask, sent: Sent<NewRuleBody>) -> Answered<Made> 
     let NewRuleBody(definition) = sent.value;
     definition.validate()?;
     let made = ask.create(sent.fingerprint, Action::new("rule.create"), tell, |store| async move {
-        store.create_rule(definition).await.map_err(of_the_body)
+        store.create_rule(definition).await
     });
     Ok(made.await?.tagged(1))
 }
@@ -165,7 +154,7 @@ pub(crate) async fn patch(
     let action = Action::new("rule.update").before(&RuleBody::from(&old));
     let now = ask.change(action, tell, |store| async move {
         let (name, version) = (old.definition.name.as_str(), old.version);
-        store.update_rule_if_version(name, version, definition).await.map_err(of_the_body)
+        store.update_rule_if_version(name, version, definition).await
     });
     Ok(shown(&now.await?))
 }

@@ -4,6 +4,7 @@ mod node;
 mod render;
 
 use crate::auth;
+use crate::extract::Asked;
 use crate::problem::{Answered, Problem};
 use crate::secret;
 use crate::state::AppState;
@@ -21,6 +22,7 @@ use prometheus_client::registry::Registry;
 use punctual_core::access::Role;
 use punctual_core::meter::Meter;
 use render::StoreFigures;
+use serde::Deserialize;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -80,13 +82,31 @@ async fn live() -> &'static str {
     "ok"
 }
 
-async fn ready(State(state): State<AppState>) -> Answered<&'static str> {
+/// How much a server must be well to be called ready.
+#[derive(Debug, Deserialize)]
+struct Readiness {
+    /// Anything that is wrong with the whole makes the answer 503: for whoever watches. Those who hand out requests ask
+    /// without it: a server that is reachable is not to lose its callers because a schedule is late.
+    #[serde(default)]
+    strict: bool,
+}
+
+async fn ready(State(state): State<AppState>, Asked(asked): Asked<Readiness>) -> Answered<String> {
     if *state.draining().borrow() {
         return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "draining", "this server is being stopped")
             .remedy("ask another one"));
     }
-    state.store.now().await?;
-    Ok("ok")
+    let now = state.store.now().await?;
+    let troubles = state.shared.health.troubles(now);
+    if troubles.is_empty() {
+        return Ok("ok".to_owned());
+    }
+    if asked.strict {
+        let words = troubles.join("; ");
+        return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "not_well", words)
+            .remedy("look at the nodes' logs, and at `punctual doctor`"));
+    }
+    Ok(format!("degraded\n{}\n", troubles.join("\n")))
 }
 
 async fn metrics(State(state): State<AppState>, headers: HeaderMap) -> Answered<Response> {

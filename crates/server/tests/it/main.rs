@@ -7,6 +7,7 @@ mod doctor;
 mod events;
 mod graphs;
 mod langgraph;
+mod notifications;
 mod policies;
 mod resources;
 mod tls;

@@ -211,6 +211,24 @@ fn other_lists() -> Vec<Asked> {
     ]
 }
 
+fn lists_of_notifications() -> Vec<Asked> {
+    let (latest, deep) = (id(2_000_000), id(50_000));
+    vec![
+        page("alerts_page", format!("{latest}, false, {PAGE}")),
+        page("alerts_page", format!("{deep}, true, {PAGE}")),
+        page("alerts_page_of_rule", format!("{latest}, false, {PAGE}, 'r7'")),
+        page("alerts_page_of_rule", format!("{deep}, true, {PAGE}, 'r7'")),
+        page("alerts_page_open", format!("{latest}, NULL, {PAGE}")),
+        page("alerts_page_open", format!("{latest}, 'r7', {PAGE}")).with_some().checked(),
+        page("notices_after", format!("{deep}, {PAGE}")),
+        page("deliveries_page", format!("{latest}, {PAGE}")),
+        page("deliveries_page_of_state", format!("{latest}, {PAGE}, 'failed'")),
+        page("deliveries_page_of_channel", format!("{deep}, {PAGE}, 'c7'")),
+        page("deliveries_page_of_line", format!("{deep}, {PAGE}, 'arrived', 'c7'")),
+        page("deliveries_page_of_alert", format!("{latest}, {PAGE}, {}", id(500))).with_some(),
+    ]
+}
+
 /// Whether a statement reads a list or a figure for people.
 fn is_list(name: &str) -> bool {
     // A run's log is short by nature, and the second is the engine's own.
@@ -337,6 +355,7 @@ fn b10_every_list_is_a_range_of_an_index_at_a_million_rows() {
         let mut lists = lists_of_jobs();
         lists.extend(lists_of_schedules());
         lists.extend(other_lists());
+        lists.extend(lists_of_notifications());
         let covered: BTreeSet<_> = lists.iter().map(|asked| asked.statement).collect();
         let forgotten: Vec<_> =
             sql::ALL.iter().map(|(name, _)| *name).filter(|name| is_list(name) && !covered.contains(name)).collect();

@@ -243,6 +243,23 @@ fn other_lists() -> Vec<Asked> {
     ]
 }
 
+fn lists_of_notifications() -> Vec<Asked> {
+    vec![
+        page("alerts_page", vec![id(2_000_000), 0.into(), PAGE.into()]),
+        page("alerts_page", vec![id(50_000), 1.into(), PAGE.into()]),
+        page("alerts_page_of_rule", vec![id(2_000_000), 0.into(), PAGE.into(), text("r7")]),
+        page("alerts_page_of_rule", vec![id(50_000), 1.into(), PAGE.into(), text("r7")]),
+        page("alerts_page_open", vec![id(2_000_000), NULL, PAGE.into()]),
+        page("alerts_page_open", vec![id(2_000_000), text("r7"), PAGE.into()]).with_some().checked(),
+        page("notices_after", vec![id(50_000), PAGE.into()]),
+        page("deliveries_page", vec![id(2_000_000), PAGE.into()]),
+        page("deliveries_page_of_state", vec![id(2_000_000), PAGE.into(), text("failed")]),
+        page("deliveries_page_of_channel", vec![id(50_000), PAGE.into(), text("c7")]),
+        page("deliveries_page_of_line", vec![id(50_000), PAGE.into(), text("arrived"), text("c7")]),
+        page("deliveries_page_of_alert", vec![id(2_000_000), PAGE.into(), id(500)]).with_some(),
+    ]
+}
+
 /// The flow whose items are listed.
 fn seventh() -> Value {
     let mut id = vec![0; 16];
@@ -301,6 +318,7 @@ fn b10_every_list_is_a_range_of_an_index_at_a_million_rows() {
     let mut lists = lists_of_jobs();
     lists.extend(lists_of_schedules());
     lists.extend(other_lists());
+    lists.extend(lists_of_notifications());
     let covered: BTreeSet<_> = lists.iter().map(|asked| asked.statement).collect();
     let forgotten: Vec<_> =
         sql::ALL.iter().map(|(name, _)| *name).filter(|name| is_list(name) && !covered.contains(name)).collect();

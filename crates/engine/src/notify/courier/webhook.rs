@@ -5,11 +5,14 @@ use jiff::Timestamp;
 use punctual_core::id::DeliveryId;
 use punctual_core::notify::event::Subject;
 use punctual_core::notify::message::{Message, Occasion};
-use punctual_core::notify::wording::Wording;
+use punctual_core::notify::wording::{Wording, one_line};
 use reqwest::Method;
 use reqwest::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use serde::Serialize;
 use std::collections::BTreeMap;
+
+/// The most of a name that a subject holds.
+const SUBJECT_CHARS: usize = 200;
 
 /// CloudEvents 1.0 in structured mode. The same message is the same bytes every time.
 #[derive(Serialize)]
@@ -65,10 +68,10 @@ fn kind(occasion: Occasion) -> &'static str {
     }
 }
 
-/// What it is about, when that is one thing.
+/// What it is about, when that is one thing. The format takes no control characters here.
 fn subject(message: &Message) -> Option<String> {
     match &message.subjects[..] {
-        [Subject { kind, name, .. }] => Some(format!("{kind}/{name}")),
+        [Subject { kind, name, .. }] => Some(format!("{kind}/{}", one_line(name, SUBJECT_CHARS))),
         _ => None,
     }
 }

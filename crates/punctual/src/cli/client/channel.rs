@@ -279,8 +279,8 @@ impl TestArgs {
 
     fn not_tried(&self, id: &str) -> String {
         format!(
-            "{0}: nobody has tried to send it; see that a server or worker runs, that the channel is enabled, and with \
-             `punctual delivery ls --channel {0} --state waiting` whether something is before it (this one is {id})",
+            "{0}: nobody has tried to send it; see that a server or worker runs, and with `punctual \
+             delivery ls --channel {0} --state waiting` whether something is before it (this one is {id})",
             self.channel
         )
     }

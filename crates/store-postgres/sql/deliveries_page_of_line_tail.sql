@@ -1,0 +1,1 @@
+WHERE state = $3 AND channel = $4 AND id < $1 ORDER BY id DESC LIMIT $2
