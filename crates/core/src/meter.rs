@@ -91,9 +91,6 @@ pub trait Meter: std::fmt::Debug + Send + Sync {
     /// Other nodes were found lost, and so many runs of theirs were closed.
     fn recovered(&self, _nodes: usize, _runs: usize) {}
 
-    /// So many notices are open.
-    fn notices_open(&self, _notices: u64) {}
-
     /// Notices were judged by the rules.
     fn notices_judged(&self, _notices: u64) {}
 

@@ -275,6 +275,8 @@ pub struct Stats {
     pub with_problem: u64,
     /// Nodes that hold a lease.
     pub nodes: u64,
+    /// News that no rule has judged yet.
+    pub notices: Count,
 }
 
 /// The connections of a store that keeps some.

@@ -6,6 +6,7 @@ SELECT
   (SELECT count(*) FROM (SELECT 1 FROM punctual_internal.queue ORDER BY job_id LIMIT 10001) AS c),
   (SELECT count(*) FROM (SELECT 1 FROM punctual_internal.running ORDER BY job_id LIMIT 10001) AS c),
   (SELECT count(*) FROM punctual_internal.leases),
+  (SELECT count(*) FROM (SELECT 1 FROM punctual_internal.outbox WHERE delivered_at IS NULL ORDER BY id LIMIT 10001) AS c),
   count(*),
   count(*) FILTER (WHERE NOT t.enabled),
   count(*) FILTER (WHERE r.consecutive_failures > 0),

@@ -284,6 +284,7 @@ fn figures(row: &Row) -> Result<Stats, Unreadable> {
         queued: Count::of(c.count()?),
         running: Count::of(c.count()?),
         nodes: c.count()?,
+        notices: Count::of(c.count()?),
         schedules: Count::of(c.count()?),
         paused: c.count()?,
         failing: c.count()?,

@@ -5,6 +5,7 @@ SELECT
   (SELECT count(*) FROM (SELECT 1 FROM punctual_queue LIMIT ?1)),
   (SELECT count(*) FROM (SELECT 1 FROM punctual_running LIMIT ?1)),
   (SELECT count(*) FROM punctual_leases),
+  (SELECT count(*) FROM (SELECT 1 FROM punctual_outbox WHERE delivered_at IS NULL LIMIT ?1)),
   count(*),
   coalesce(sum(t.enabled = 0), 0),
   coalesce(sum(coalesce(r.consecutive_failures, 0) > 0), 0),

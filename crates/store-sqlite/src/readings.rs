@@ -316,6 +316,7 @@ fn read_stats(connection: &Connection, ended_since: Timestamp) -> StoreResult<St
             queued: Count::of(c.count()?),
             running: Count::of(c.count()?),
             nodes: c.count()?,
+            notices: Count::of(c.count()?),
             schedules: Count::of(c.count()?),
             paused: c.count()?,
             failing: c.count()?,

@@ -21,6 +21,7 @@ mod pages;
 #[cfg(feature = "server")]
 mod serve;
 mod signals;
+mod traces;
 mod worker;
 
 use std::io::{self, IsTerminal, Write};

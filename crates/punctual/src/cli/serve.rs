@@ -20,7 +20,8 @@ use tokio::task::JoinHandle;
 
 use super::data::DataFolder;
 use super::langgraph::LangGraphArgs;
-use super::worker::{Surroundings, Traces, WorkerArgs, runtime, without_password};
+use super::traces::Traces;
+use super::worker::{Surroundings, WorkerArgs, runtime, without_password};
 use super::{Output, Stop};
 
 /// Run a server: the HTTP API and everything a worker does, on a data folder that no other server has.

@@ -9,12 +9,11 @@ use std::time::Duration;
 use clap::Args;
 use jiff::SignedDuration;
 use punctual::calls::CallOptions;
-use punctual::otlp::{Otlp, OtlpSettings, Sending};
 use punctual_core::duration::parse_duration;
 use punctual_core::health::Health;
 use punctual_core::meter::{Meter, NoMeter};
 use punctual_core::store::Store;
-use punctual_core::trace::{NoTracer, Tracer};
+use punctual_core::trace::Tracer;
 use punctual_engine::dispatch::DeskOptions;
 use punctual_engine::flow::{FLOW, FlowExecutor};
 use punctual_engine::memory::Fallback;
@@ -32,6 +31,7 @@ use super::graphs::GraphArgs;
 use super::health::Pulse;
 use super::log::{self, LogFormat};
 use super::signals::Signals;
+use super::traces::{self, Traces};
 use super::{Output, Stop};
 
 /// Take jobs from the queue and run them; fire schedules when they are due.
@@ -105,39 +105,6 @@ pub(crate) struct Surroundings {
     pub(crate) tracer: Arc<dyn Tracer>,
 }
 
-/// The receiver of traces that OpenTelemetry's variables name, if they name one.
-fn receiver() -> Result<Option<OtlpSettings>, Stop> {
-    OtlpSettings::from_env().map_err(|refused| Stop::usage(refused.to_string()))
-}
-
-/// Spans on their way to a receiver, or nowhere.
-pub(crate) struct Traces(Option<(Arc<Otlp>, Sending)>);
-
-impl Traces {
-    /// Begins to send, if there is a receiver.
-    pub(crate) fn start(meter: Arc<dyn Meter>) -> Result<Self, Stop> {
-        let Some(settings) = receiver()? else { return Ok(Self(None)) };
-        let settings = settings.with_resource("host.name", &host_name());
-        let started = Otlp::start(settings, meter).map_err(|refused| Stop::usage(refused.to_string()))?;
-        Ok(Self(Some(started)))
-    }
-
-    /// Where spans are put.
-    pub(crate) fn tracer(&self) -> Arc<dyn Tracer> {
-        match &self.0 {
-            Some((otlp, _)) => Arc::clone(otlp) as Arc<dyn Tracer>,
-            None => Arc::new(NoTracer),
-        }
-    }
-
-    /// Sends what is left.
-    pub(crate) async fn stop(self) {
-        if let Some((_, sending)) = self.0 {
-            sending.stop().await;
-        }
-    }
-}
-
 /// How long something is kept; no time is for ever.
 #[derive(Debug, Clone, Copy)]
 struct KeepTime(Option<SignedDuration>);
@@ -185,7 +152,7 @@ impl WorkerArgs {
     /// Refuses what cannot be meant, before anything is written.
     pub(crate) fn check(&self) -> Result<(), Stop> {
         self.options()?;
-        receiver()?;
+        traces::receiver()?;
         self.calls.options(self.database())?;
         self.graphs.check()
     }
@@ -406,7 +373,7 @@ fn send_to_systemd(path: &std::ffi::OsStr, state: &str) -> std::io::Result<()> {
     Ok(())
 }
 
-fn host_name() -> String {
+pub(crate) fn host_name() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     if name.trim().is_empty() { "node".to_owned() } else { name.trim().to_owned() }
 }

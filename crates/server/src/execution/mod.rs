@@ -16,6 +16,7 @@ pub(crate) use drive::Drives;
 use crate::change::idempotency_key;
 use crate::extract::{Named, Sent};
 use crate::problem::{self, Answered, Problem};
+use crate::producing::caller_of;
 use crate::state::AppState;
 use axum::extract::{Extension, State};
 use axum::http::request::Parts;
@@ -212,12 +213,5 @@ impl axum::extract::FromRequestParts<AppState> for Asking {
 
 /// The trace of the caller, or a new one.
 fn trace_of(headers: &HeaderMap) -> String {
-    let given =
-        headers.get("traceparent").and_then(|value| value.to_str().ok()).and_then(|text| text.split('-').nth(1));
-    let sound = |id: &&str| {
-        id.len() == 32
-            && id.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
-            && id.bytes().any(|b| b != b'0')
-    };
-    given.filter(sound).map_or_else(|| Uuid::new_v4().simple().to_string(), str::to_owned)
+    caller_of(headers).map_or_else(|| Uuid::new_v4().simple().to_string(), |caller| caller.trace_id.to_string())
 }

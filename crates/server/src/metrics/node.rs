@@ -85,7 +85,6 @@ pub(super) struct NodeFigures {
     leases_lost: Counter,
     nodes_recovered: Counter,
     runs_recovered: Counter,
-    notices_open: Gauge,
     notices_judged: Counter,
     alerts_opened: Counter,
     deliveries: Family<DeliveryLabels, Counter>,
@@ -117,7 +116,6 @@ impl NodeFigures {
             leases_lost: Counter::default(),
             nodes_recovered: Counter::default(),
             runs_recovered: Counter::default(),
-            notices_open: Gauge::default(),
             notices_judged: Counter::default(),
             alerts_opened: Counter::default(),
             deliveries: Family::default(),
@@ -205,7 +203,6 @@ impl NodeFigures {
     }
 
     fn register_notices(&self, registry: &mut Registry) {
-        registry.register("notices_open", "News that no rule has judged yet", self.notices_open.clone());
         registry.register("notices_judged", "News that this node judged by the rules", self.notices_judged.clone());
         registry.register("alerts_opened", "Alerts that this node opened", self.alerts_opened.clone());
         registry.register("deliveries", "Messages by kind of channel and result", self.deliveries.clone());
@@ -299,10 +296,6 @@ impl Meter for NodeFigures {
     fn recovered(&self, nodes: usize, runs: usize) {
         self.nodes_recovered.inc_by(counted(nodes));
         self.runs_recovered.inc_by(counted(runs));
-    }
-
-    fn notices_open(&self, notices: u64) {
-        self.notices_open.set(i64::try_from(notices).unwrap_or(i64::MAX));
     }
 
     fn notices_judged(&self, notices: u64) {

@@ -127,6 +127,7 @@ impl StoreFigures {
             ("schedules_failing", "Schedules whose last run failed", stats.failing),
             ("schedules_with_problem", "Schedules that cannot be fired", stats.with_problem),
             ("nodes", "Nodes that hold a lease", stats.nodes),
+            ("notices_open", "News that no rule has judged yet, counted up to 10,000", stats.notices.value),
             ("event_streams", "Open event streams of this server", u64::try_from(self.streams).unwrap_or(0)),
         ] {
             register_number(registry, name, help, value);

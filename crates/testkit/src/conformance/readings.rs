@@ -318,6 +318,7 @@ pub async fn b10_figures_say_what_there_is(world: &mut World) {
     assert_eq!((stats.scheduled.value, stats.waiting.value), (1, 0));
     assert_eq!((stats.schedules.value, stats.paused, stats.failing, stats.with_problem), (2, 1, 0, 0));
     assert_eq!((stats.nodes, stats.more_ended), (1, false));
+    assert_eq!(stats.notices.value, 1, "of what failed");
     assert_eq!(stats.ended.into_iter().collect::<Vec<_>>(), [(Outcome::Failed, 1)]);
 }
 
