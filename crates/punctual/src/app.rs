@@ -15,6 +15,7 @@ use punctual_core::upkeep::Declarations;
 use punctual_engine::dispatch::DeskOptions;
 use punctual_engine::flow::{FLOW, FlowExecutor};
 use punctual_engine::node::{self, NodeOptions, Signals};
+use punctual_engine::notify::NotifyOptions;
 use punctual_engine::targets::command::{CommandExecutor, CommandOptions};
 use punctual_engine::targets::task::Handler;
 use punctual_engine::work::Executors;
@@ -104,7 +105,8 @@ impl Punctual {
         Builder {
             url: url.to_owned(),
             store: StoreOptions::default(),
-            node: NodeOptions::default(),
+            // The rules are judged by every node; who sends messages is for the program to say.
+            node: NodeOptions { notify: Some(NotifyOptions::default()), ..NodeOptions::default() },
             executors: Executors::default().with(FLOW, Arc::new(FlowExecutor)),
             commands: false,
             owner: None,
@@ -448,7 +450,7 @@ impl Punctual {
 pub struct Builder {
     url: String,
     pub(crate) store: StoreOptions,
-    node: NodeOptions,
+    pub(crate) node: NodeOptions,
     executors: Executors,
     commands: bool,
     owner: Option<String>,

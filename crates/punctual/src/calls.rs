@@ -3,6 +3,7 @@
 use punctual_core::invalid::Invalid;
 use punctual_core::name;
 use punctual_core::secret::{Secret, Value};
+use punctual_engine::notify::NotifyOptions;
 use punctual_engine::notify::courier::{PostOffice, PostOptions};
 use punctual_engine::secrets::{self, SecretRules};
 use punctual_engine::targets::http::guard::{Allowed, Guard};
@@ -98,6 +99,27 @@ impl CallOptions {
             };
         }
         Ok(executors)
+    }
+}
+
+impl crate::Builder {
+    /// Lets the node bring messages to the channels of the [notifications](crate), within these rules; a node that is
+    /// not asked to leaves that to others. `public_url` is where people reach the server, for links.
+    ///
+    /// ```
+    /// # punctual::testing::block_on(async {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let url = format!("sqlite:{}", folder.path().join("app.db").display());
+    /// use punctual::calls::CallOptions;
+    /// let punctual = punctual::Punctual::builder(&url).send_messages(&CallOptions::default(), None)?.open().await?;
+    /// # drop(punctual);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # }).unwrap();
+    /// ```
+    pub fn send_messages(mut self, rules: &CallOptions, public_url: Option<String>) -> crate::Result<Self> {
+        let courier = rules.courier(public_url)?;
+        self.node.notify = Some(NotifyOptions { courier: Some(Arc::new(courier)), ..NotifyOptions::default() });
+        Ok(self)
     }
 }
 

@@ -62,3 +62,4 @@ impl World {
         self.store.create_schedule(ScheduleDefinition { missed, ..definition }).await.unwrap()
     }
 }
+mod watch;

@@ -4,6 +4,7 @@ use crate::on_both_stores;
 use crate::world::World;
 use jiff::{SignedDuration, Timestamp};
 use punctual_core::access::Role;
+use punctual_core::health::Overdue;
 use punctual_core::id::ClaimId;
 use punctual_core::records::{LogChunk, LogLine, LogStream};
 use punctual_core::run::ErrorCode;
@@ -29,6 +30,7 @@ on_both_stores! {
     d09_templates_are_made_and_used,
     d04_plans_and_reasons_are_told,
     e07_the_api_answers_while_the_engine_does_not_run,
+    n02_a_server_is_ready_and_says_what_its_node_has_noticed,
     c12_changes_are_in_the_audit_log_with_before_and_after,
     c13_logs_and_artifacts_are_shown,
     c05_only_one_job_of_a_key_waits_and_owners_do_not_meet,
@@ -535,7 +537,25 @@ async fn e07_the_api_answers_while_the_engine_does_not_run(world: &World) {
     assert_eq!(world.get("/schedules?limit=500").await["items"].as_array().unwrap().len(), 20);
     let live = crate::client::Call::new(world.address, "GET", "/livez").send().await;
     assert_eq!((live.status, live.text.as_str()), (200, "ok"));
-    assert_eq!(crate::client::Call::new(world.address, "GET", "/readyz").send().await.status, 200);
+    let ready = crate::client::Call::new(world.address, "GET", "/readyz?strict=true").send().await;
+    assert_eq!((ready.status, ready.text.as_str()), (200, "ok"));
+}
+
+async fn n02_a_server_is_ready_and_says_what_its_node_has_noticed(world: &World) {
+    let get = async |path: &str| crate::client::Call::new(world.address, "GET", path).send().await;
+    let now = world.store.now().await.unwrap();
+    let overdue = Overdue { schedules: 3, longest: "nightly".to_owned(), since: now };
+    assert!(world.state.health().note_overdue(Some(overdue)));
+    world.state.health().note_jump(now, SignedDuration::from_secs(90));
+    let ready = get("/readyz").await;
+    assert_eq!(ready.status, 200, "who can be reached is not to lose his callers: {}", ready.text);
+    assert!(ready.text.starts_with("degraded\n3 schedules are overdue, `nightly` since "), "{}", ready.text);
+    assert!(ready.text.contains("jumped 1m30s ahead"), "{}", ready.text);
+    let strict = get("/readyz?strict=true").await;
+    assert_eq!(strict.status, 503);
+    assert!(strict.text.contains("not_well") && strict.text.contains("3 schedules are overdue"), "{}", strict.text);
+    assert_eq!(get("/readyz?strict=perhaps").await.status, 400);
+    assert_eq!(get("/livez").await.status, 200, "nothing is to be restarted for it");
 }
 
 async fn c12_changes_are_in_the_audit_log_with_before_and_after(world: &World) {
