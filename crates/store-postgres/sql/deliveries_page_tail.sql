@@ -1,1 +1,2 @@
+-- The latest first.
 WHERE id < $1 ORDER BY id DESC LIMIT $2

@@ -1,1 +1,2 @@
+-- One of them.
 WHERE id = $1

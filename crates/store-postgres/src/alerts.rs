@@ -10,7 +10,7 @@ use crate::tx::Tx;
 use jiff::{SignedDuration, Timestamp};
 use punctual_core::id::{AlertId, ScheduleId};
 use punctual_core::notify::alert::Alert;
-use punctual_core::notify::book::{AlertBook, LastLook, NewAlerts, Passed, Written, pass};
+use punctual_core::notify::book::{AlertBook, LastLook, NewAlerts, Passed, Pressing, Written, pass};
 use punctual_core::notify::event::{Event, ScheduleFacts};
 use punctual_core::notify::port::{AlertFilter, Findings, Judged};
 use punctual_core::readings::Page;
@@ -31,19 +31,15 @@ pub(crate) fn alert(row: &Row) -> Result<Alert, Unreadable> {
     Columns::of(row).document("alert")
 }
 
-/// How long there is nothing to do; `None` when there is something. The outer answer says which.
-pub(crate) async fn idle_until(shared: &Shared) -> Work<Option<Option<SignedDuration>>> {
+/// Whether a pass has anything to do.
+pub(crate) async fn pressing(shared: &Shared) -> Work<Pressing> {
     let find = "SELECT EXISTS (SELECT 1 FROM punctual_internal.outbox WHERE delivered_at IS NULL), again_at,
                 coalesce($1, now()) FROM punctual_internal.notify_state WHERE id = 1";
     let found = shared.read(find, params![shared.turned()], |row| {
         let mut c = Columns::of(row);
-        Ok((c.next::<bool>()?, c.optional_time()?, c.time()?))
+        Ok(Pressing::of(c.next::<bool>()?, c.optional_time()?, c.time()?))
     });
-    let Some((news, again_at, now)) = found.await?.pop() else { return Ok(Some(None)) };
-    if news || again_at.is_some_and(|at| at <= now) {
-        return Ok(None);
-    }
-    Ok(Some(again_at.map(|at| at.duration_since(now))))
+    Ok(found.await?.pop().unwrap_or(Pressing::NotBefore(None)))
 }
 
 pub(crate) async fn page(

@@ -12,7 +12,7 @@ use punctual_core::id::{AlertId, DeliveryId, NoticeId};
 use punctual_core::invalid::Invalid;
 use punctual_core::name::{self, Name};
 use punctual_core::notify::alert::Alert;
-use punctual_core::notify::book::RuleState;
+use punctual_core::notify::book::{Pressing, RuleState};
 use punctual_core::notify::channel::{Channel, ChannelDefinition};
 use punctual_core::notify::delivery::Delivery;
 use punctual_core::notify::message::{Message, Sent};
@@ -138,7 +138,7 @@ impl Notifications for PostgresStore {
     ) -> StoreResult<Judged> {
         if findings.is_none() {
             // Looked for without any lock, because nearly always there is nothing to do.
-            if let Some(again_in) = alerts::idle_until(&self.shared).await? {
+            if let Pressing::NotBefore(again_in) = alerts::pressing(&self.shared).await? {
                 return Ok(Judged { again_in, ..Judged::default() });
             }
         }

@@ -8,7 +8,7 @@ use crate::tx::Tx;
 use jiff::{SignedDuration, Timestamp};
 use punctual_core::id::{AlertId, ScheduleId};
 use punctual_core::notify::alert::Alert;
-use punctual_core::notify::book::{AlertBook, LastLook, NewAlerts, Passed, Written, pass};
+use punctual_core::notify::book::{AlertBook, LastLook, NewAlerts, Passed, Pressing, Written, pass};
 use punctual_core::notify::event::{Event, ScheduleFacts};
 use punctual_core::notify::port::{AlertFilter, Findings, Judged};
 use punctual_core::readings::Page;
@@ -16,6 +16,7 @@ use punctual_core::store::{Lease, StoreError, StoreResult};
 use punctual_core::upkeep::Notice;
 use rusqlite::{Connection, Row, params};
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 const OPEN: &str = "SELECT alert FROM punctual_alerts WHERE closed_at IS NULL ORDER BY id";
 
@@ -23,8 +24,8 @@ fn alert(row: &Row<'_>) -> Result<Alert, Unreadable> {
     Columns::of(row).document("alert")
 }
 
-/// How long there is nothing to do; `None` when there is something. The outer answer says which.
-pub(crate) fn idle_until(connection: &Connection, now: Timestamp) -> StoreResult<Option<Option<SignedDuration>>> {
+/// Whether a pass has anything to do.
+pub(crate) fn pressing(connection: &Connection, now: Timestamp) -> StoreResult<Pressing> {
     let find = "SELECT EXISTS (SELECT 1 FROM punctual_outbox WHERE delivered_at IS NULL), again_at
                 FROM punctual_notify_state WHERE id = 1";
     let found = rows::collect(connection, find, [], |row| {
@@ -32,10 +33,7 @@ pub(crate) fn idle_until(connection: &Connection, now: Timestamp) -> StoreResult
         Ok((c.next::<bool>()?, c.optional_time()?))
     })?;
     let (news, again_at) = found.into_iter().next().unwrap_or_default();
-    if news || again_at.is_some_and(|at| at <= now) {
-        return Ok(None);
-    }
-    Ok(Some(again_at.map(|at| at.duration_since(now))))
+    Ok(Pressing::of(news, again_at, now))
 }
 
 pub(crate) fn page(
@@ -148,12 +146,11 @@ impl Tx<'_> {
         let mut known: HashMap<ScheduleId, Option<ScheduleFacts>> = HashMap::new();
         let find = "SELECT name, labels, queue FROM punctual_schedules WHERE id = ?1";
         for id in news.iter().filter_map(|notice| notice.news.schedule_id) {
-            if !known.contains_key(&id) {
-                let facts = self.one(find, params![id.as_bytes()], |row| {
+            if let Entry::Vacant(unknown) = known.entry(id) {
+                unknown.insert(self.one(find, params![id.as_bytes()], |row| {
                     let mut c = Columns::of(row);
                     Ok(ScheduleFacts { name: c.next()?, labels: c.document("labels")?, queue: c.next()? })
-                })?;
-                known.insert(id, facts);
+                })?);
             }
         }
         let facts_of = |notice: &Notice| known.get(&notice.news.schedule_id?)?.as_ref();

@@ -252,15 +252,12 @@ impl Tx<'_> {
         if inserted == 0 {
             return Ok(());
         }
-        match (slot.job, job_id) {
-            (Some(job), Some(job_id)) => {
-                self.make_slot_job(schedule, slot.slot_at, job, job_id)?;
-                written.jobs.push(job_id);
-            }
-            _ => {
-                News::of_slot(schedule.id, slot).map_or(Ok(()), |news| self.tell(&news))?;
-                written.count_not_run(slot);
-            }
+        if let (Some(job), Some(job_id)) = (slot.job, job_id) {
+            self.make_slot_job(schedule, slot.slot_at, job, job_id)?;
+            written.jobs.push(job_id);
+        } else {
+            News::of_slot(schedule.id, slot).map_or(Ok(()), |news| self.tell(&news))?;
+            written.count_not_run(slot);
         }
         Ok(())
     }

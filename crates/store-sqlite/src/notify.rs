@@ -13,7 +13,7 @@ use punctual_core::id::{AlertId, DeliveryId, NoticeId};
 use punctual_core::invalid::Invalid;
 use punctual_core::name::{self, Name};
 use punctual_core::notify::alert::Alert;
-use punctual_core::notify::book::RuleState;
+use punctual_core::notify::book::{Pressing, RuleState};
 use punctual_core::notify::channel::{Channel, ChannelDefinition};
 use punctual_core::notify::delivery::Delivery;
 use punctual_core::notify::message::{Message, Sent};
@@ -146,8 +146,8 @@ impl Notifications for SqliteStore {
         let now = self.clock.now();
         if findings.is_none() {
             // Looked for beside the writer, because nearly always there is nothing to do.
-            let idle = self.read(move |connection| alerts::idle_until(connection, now)).await?;
-            if let Some(again_in) = idle {
+            let pressing = self.read(move |connection| alerts::pressing(connection, now)).await?;
+            if let Pressing::NotBefore(again_in) = pressing {
                 return Ok(Judged { again_in, ..Judged::default() });
             }
         }

@@ -88,6 +88,25 @@ pub struct Passed {
     pub look: Option<Look>,
 }
 
+/// Whether a pass has anything to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pressing {
+    /// It has.
+    Now,
+    /// Not before so much time has passed, unless something happens; not at all without one.
+    NotBefore(Option<SignedDuration>),
+}
+
+impl Pressing {
+    /// There is news or not, and something to do at an instant or not.
+    pub fn of(news: bool, again_at: Option<Timestamp>, now: Timestamp) -> Self {
+        if news || again_at.is_some_and(|at| at <= now) {
+            return Self::Now;
+        }
+        Self::NotBefore(again_at.map(|at| at.duration_since(now)))
+    }
+}
+
 /// When somebody looked last, and up to when.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LastLook {

@@ -64,11 +64,10 @@ async fn watch_once(telling: &Telling, options: &NotifyOptions, watcher: &mut Wa
     let first = overdue.first().cloned();
     let noticed = first.map(|first| Overdue { schedules: overdue.len(), longest: first.name, since: first.due_at });
     if options.health.note_overdue(noticed.clone()) {
-        match noticed {
-            Some(Overdue { schedules, longest, since }) => {
-                tracing::error!(schedules, %longest, %since, "schedules are overdue: nobody fires, or firing cannot keep up");
-            }
-            None => tracing::warn!("no schedule is overdue any more"),
+        if let Some(Overdue { schedules, longest, since }) = noticed {
+            tracing::error!(schedules, %longest, %since, "schedules are overdue: nobody fires, or firing cannot keep up");
+        } else {
+            tracing::warn!("no schedule is overdue any more");
         }
     }
     Ok(())
