@@ -5,7 +5,7 @@ use crate::outbox::notice;
 use crate::rows::{self, Columns, Unreadable, document};
 use crate::sql;
 use crate::tx::Tx;
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use punctual_core::id::{AlertId, ScheduleId};
 use punctual_core::notify::alert::Alert;
 use punctual_core::notify::book::{AlertBook, LastLook, NewAlerts, Passed, Pressing, Written, pass};

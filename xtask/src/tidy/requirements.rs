@@ -160,16 +160,14 @@ fn one_sided(tree: &Tree, row: &Row, places: Option<&BTreeSet<String>>) -> Optio
 
 /// A case that is not in the suite's one list never runs.
 fn unlisted_cases(tree: &Tree) -> Vec<String> {
-    let list_file = [format!("{CONFORMANCE}/mod.rs"), format!("{CONFORMANCE}.rs")];
-    let Some(list) = list_file.iter().find_map(|path| tree.text(path)) else {
-        return Vec::new();
-    };
+    let list_file = format!("{CONFORMANCE}/cases.rs");
+    let Some(list) = tree.text(&list_file) else { return Vec::new() };
     let list = blank_text(list);
     let listed: BTreeSet<&str> = list.split(|it: char| !it.is_ascii_alphanumeric() && it != '_').collect();
     let files = tree.with_extension("rs").filter(|file| file.path.starts_with(CONFORMANCE));
     files
         .flat_map(|file| tests_of(file).into_iter().map(move |test| (file, test)))
-        .filter(|(file, test)| !list_file.contains(&file.path) && !listed.contains(test.name.as_str()))
+        .filter(|(file, test)| file.path != list_file && !listed.contains(test.name.as_str()))
         .map(|(file, test)| format!("{}: `{}` is not in the conformance list", place(file, test.at), test.name))
         .collect()
 }
@@ -197,7 +195,7 @@ mod tests {
     const ROWS: &str = "| ID | What | Shown by | Note |\n| --- | --- | --- | --- |\n\
                         | A04 | one job per slot | conformance | |\n| C05 | order | – | |\n";
     const CASE: (&str, &str) = ("crates/testkit/src/conformance/slots.rs", "pub async fn a04_one_job_per_slot() {}");
-    const LIST: (&str, &str) = ("crates/testkit/src/conformance/mod.rs", "cases! { a04_one_job_per_slot, }");
+    const LIST: (&str, &str) = ("crates/testkit/src/conformance/cases.rs", "cases! { a04_one_job_per_slot, }");
     const STORE: (&str, &str) = ("crates/store-a/Cargo.toml", "");
     const SUITE: (&str, &str) = ("crates/store-a/tests/main.rs", "punctual_testkit::conformance!(open);");
 

@@ -210,7 +210,8 @@ pub async fn n04_news_is_taken_in_with_all_that_comes_of_it_or_not_at_all(world:
     assert!(limited.more, "there may be more than were asked for");
 }
 
-pub async fn n03_b11_a_night_of_escalation_goes_as_the_rule_says(world: &mut World) {
+/// A rule that tells one after the other, and then the last one again and again.
+async fn add_nightly(world: &World) {
     for channel in ["slack", "mail", "pager"] {
         add_channel(world, chat(channel)).await;
     }
@@ -224,6 +225,10 @@ pub async fn n03_b11_a_night_of_escalation_goes_as_the_rule_says(world: &mut Wor
         ..rule("nightly", Trigger::Failure, "slack")
     };
     add_rule(world, nightly).await;
+}
+
+pub async fn n03_b11_a_night_of_escalation_goes_as_the_rule_says(world: &mut World) {
+    add_nightly(world).await;
     world.create(ScheduleDefinition { retry: no_retry(), ..hourly("backup") }).await;
     let lease = world.node("a").await;
     world.pass(mins(60));
