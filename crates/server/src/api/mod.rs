@@ -141,13 +141,7 @@ fn guarded() -> OpenApiRouter<AppState> {
         .routes(routes!(templates::get, templates::delete))
         .routes(routes!(tokens::create, tokens::list))
         .routes(routes!(tokens::revoke))
-        .routes(routes!(grants::create, grants::list))
-        .routes(routes!(grants::get))
-        .routes(routes!(grants::revoke))
-        .routes(routes!(graphs::list))
-        .routes(routes!(graphs::run))
-        .routes(routes!(billing::create, billing::list))
-        .routes(routes!(billing::usage))
+        .merge(granted())
         .merge(telling())
         .routes(routes!(installation::get, installation::patch))
         .routes(routes!(system::nodes))
@@ -155,6 +149,18 @@ fn guarded() -> OpenApiRouter<AppState> {
         .routes(routes!(system::audit))
         .routes(routes!(doctor::doctor))
         .routes(routes!(events::stream))
+}
+
+/// The part of it that is about graphs: permission, runs and what they cost.
+fn granted() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new()
+        .routes(routes!(grants::create, grants::list))
+        .routes(routes!(grants::get))
+        .routes(routes!(grants::revoke))
+        .routes(routes!(graphs::list))
+        .routes(routes!(graphs::run))
+        .routes(routes!(billing::create, billing::list))
+        .routes(routes!(billing::usage))
 }
 
 /// The part of it that is about telling people.
