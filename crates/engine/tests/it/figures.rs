@@ -7,6 +7,7 @@ use punctual_core::run::{ErrorCode, Outcome};
 use punctual_core::store::Store;
 use punctual_core::trace::{Span, SpanId, TraceContext, Tracer};
 use punctual_engine::node::{NodeEvent, NodeOptions};
+use punctual_engine::targets::command::{CommandExecutor, CommandOptions};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -107,10 +108,8 @@ async fn d12_a_run_that_fails_is_told_with_its_code_and_its_words() {
     let (counted, options) = counting();
     let (started, gate) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
     // It offers the type, and hands the job to an executor of another: the job fails at once.
-    let executors = gated(&started, &gate).with(
-        "task:unknown to its executor",
-        Arc::new(punctual_engine::targets::command::CommandExecutor::new(Default::default())),
-    );
+    let executors = gated(&started, &gate)
+        .with("task:unknown to its executor", Arc::new(CommandExecutor::new(CommandOptions::default())));
     let node = RunningNode::start(Arc::clone(&world.store) as Arc<dyn Store>, executors, options);
     let run = world.until_ended(job).await.run().cloned().unwrap();
     node.leave().await;

@@ -206,11 +206,11 @@ impl WorkerArgs {
         runtime(self.log_format)?.block_on(async {
             let store = punctual::open(url).await?;
             let meter: Arc<dyn Meter> = Arc::new(NoMeter);
-            let traces = Traces::start(Arc::clone(&meter))?;
-            let (tracer, health) = (traces.tracer(), Arc::default());
+            let spans = Traces::start(Arc::clone(&meter))?;
+            let (tracer, health) = (spans.tracer(), Arc::default());
             let alone = Surroundings { own: Vec::new(), graphs, meter, tracer, health };
             let worked = self.work(store, &without_password(url), alone, out).await;
-            traces.stop().await;
+            spans.stop().await;
             worked
         })
     }

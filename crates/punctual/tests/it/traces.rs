@@ -54,7 +54,7 @@ async fn take_spans(State(shared): State<Shared>, headers: HeaderMap, body: Stri
         let body: Value = serde_json::from_str(&body).unwrap();
         let sent = &body["resourceSpans"][0];
         received.resource = sent["resource"].clone();
-        received.token = headers["authorization"].to_str().unwrap().to_owned();
+        headers["authorization"].to_str().unwrap().clone_into(&mut received.token);
         received.spans.extend(sent["scopeSpans"][0]["spans"].as_array().unwrap().iter().cloned());
     }
     shared.changed.send_modify(|count| *count += 1);
