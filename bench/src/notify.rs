@@ -27,7 +27,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
-const JOBS: usize = 10_000;
+const JOBS: u32 = 10_000;
 const ROUNDS: usize = 5;
 
 /// Prints the figures of both stores.
@@ -110,12 +110,12 @@ async fn drain(store: Arc<dyn Store>, told: bool) -> Outcome<f64> {
     let took = began.elapsed().as_secs_f64();
     if told {
         let count = counts.recv().await.ok_or("nobody was told")?;
-        if count != JOBS as u64 || counts.try_recv().is_ok() {
+        if count != u64::from(JOBS) || counts.try_recv().is_ok() {
             return Err(format!("one message with {JOBS} failures was to come, and one with {count} came").into());
         }
     }
     node.abort();
-    Ok(JOBS as f64 / took)
+    Ok(f64::from(JOBS) / took)
 }
 
 async fn unfinished(store: &dyn Store) -> Outcome<bool> {
