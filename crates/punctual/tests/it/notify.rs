@@ -193,7 +193,7 @@ on_both_stores! {
         let subjects = subjects(&mails);
         assert_eq!(subjects.len(), 4 * troubles.len(), "{subjects:#?}");
         for schedule in ["a", "b"] {
-            let own = subjects.iter().filter(|it| it.contains(&format!(" {schedule} ")));
+            let own = subjects.iter().filter(|it| it.starts_with(&format!("[Punctual] {schedule} ")));
             let recoveries: Vec<bool> = own.map(|it| it.contains("recovered")).collect();
             assert_eq!(recoveries, [false, true].repeat(troubles.len()), "in order: {subjects:#?}");
         }
