@@ -6,5 +6,5 @@ FROM (
   WHERE enabled AND next_run_at IS NOT NULL AND next_run_at < $1
   ORDER BY next_run_at, schedule_id LIMIT $2
 ) AS t
-JOIN punctual_internal.schedules AS s ON s.id = t.schedule_id
+CROSS JOIN LATERAL (SELECT * FROM punctual_internal.schedules WHERE id = t.schedule_id OFFSET 0) AS s
 ORDER BY t.next_run_at, t.schedule_id

@@ -51,10 +51,10 @@ INSERT INTO punctual_internal.slots (schedule_id, slot_at, through, count, decid
 INSERT INTO punctual_internal.audit_log (id, at, actor, action, subject)
   SELECT id_of(i), at_of(i), 'ada', 'schedule.pause', 'schedule:' || i % 100 FROM generate_series(1, 1000000) AS i;
 INSERT INTO punctual_internal.alerts (id, rule, code, alert, closed_at)
-  SELECT id_of(i), 'r' || i % 9, 'k' || i, '{}', CASE WHEN i % 500 > 0 THEN at_of(i) END
+  SELECT id_of(i), 'r' || i % 97, 'k' || i, '{}', CASE WHEN i % 500 > 0 THEN at_of(i) END
   FROM generate_series(1, 100000) AS i;
 INSERT INTO punctual_internal.deliveries (id, channel, alert_id, occasion, message, state, created_at, next_at)
-  SELECT id_of(i), 'c' || i % 9, CASE WHEN i <= 1000 THEN id_of(i) END, 'opened', '{}',
+  SELECT id_of(i), 'c' || i % 97, CASE WHEN i <= 1000 THEN id_of(i) END, 'opened', '{}',
     CASE WHEN i % 100 = 0 THEN 'failed' ELSE 'arrived' END, at_of(i), at_of(i)
   FROM generate_series(1, 100000) AS i;
 INSERT INTO punctual_internal.outbox (id, created_at, kind, payload, delivered_at)

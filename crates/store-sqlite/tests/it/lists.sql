@@ -40,9 +40,9 @@ INSERT INTO punctual_slots (schedule_id, slot_at, through, count, decided_at, la
 INSERT INTO punctual_audit_log (id, at, actor, action, subject)
   SELECT id, at, 'ada', 'schedule.pause', 'schedule:' || (i % 100) FROM n WHERE i <= 1000000;
 INSERT INTO punctual_alerts (id, rule, code, alert, closed_at)
-  SELECT id, 'r' || (i % 9), 'k' || i, '{}', iif(i % 500 = 0, NULL, at) FROM n WHERE i <= 100000;
+  SELECT id, 'r' || (i % 97), 'k' || i, '{}', iif(i % 500 = 0, NULL, at) FROM n WHERE i <= 100000;
 INSERT INTO punctual_deliveries (id, channel, alert_id, occasion, message, state, created_at, next_at)
-  SELECT id, 'c' || (i % 9), iif(i <= 1000, id, NULL), 'opened', '{}', iif(i % 100 = 0, 'failed', 'arrived'), at, at
+  SELECT id, 'c' || (i % 97), iif(i <= 1000, id, NULL), 'opened', '{}', iif(i % 100 = 0, 'failed', 'arrived'), at, at
   FROM n WHERE i <= 100000;
 INSERT INTO punctual_outbox (id, created_at, kind, payload, delivered_at)
   SELECT id, at, 'run_failed', '{}', at FROM n WHERE i <= 100000;
