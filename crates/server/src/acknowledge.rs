@@ -15,7 +15,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Extension, Router};
 use punctual_core::notify::alert::Alert;
-use punctual_core::notify::wording::one_line;
+use punctual_core::notify::wording::{in_html, one_line};
 
 const STYLE: &str = include_str!("../assets/acknowledge.css");
 
@@ -96,16 +96,5 @@ fn page(status: StatusCode, title: &str, body: &str) -> Response {
 }
 
 fn escaped(text: &str) -> String {
-    let mut safe = String::new();
-    for letter in one_line(text, 500).chars() {
-        match letter {
-            '&' => safe.push_str("&amp;"),
-            '<' => safe.push_str("&lt;"),
-            '>' => safe.push_str("&gt;"),
-            '"' => safe.push_str("&quot;"),
-            '\'' => safe.push_str("&#39;"),
-            other => safe.push(other),
-        }
-    }
-    safe
+    in_html(&one_line(text, 500))
 }

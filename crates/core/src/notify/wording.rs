@@ -282,6 +282,22 @@ fn shown(at: Timestamp) -> String {
     at.strftime("%Y-%m-%d %H:%M:%S UTC").to_string()
 }
 
+/// Text as it stands in a page or a letter of HTML, also inside an attribute.
+pub fn in_html(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '&' => safe.push_str("&amp;"),
+            '<' => safe.push_str("&lt;"),
+            '>' => safe.push_str("&gt;"),
+            '"' => safe.push_str("&quot;"),
+            '\'' => safe.push_str("&#39;"),
+            other => safe.push(other),
+        }
+    }
+    safe
+}
+
 /// A length of time by its two largest parts, as people say it: 2h13m.
 pub fn roughly(lasted: SignedDuration) -> String {
     let seconds = lasted.as_secs().max(0);

@@ -1,6 +1,6 @@
 //! The words as a small HTML page: readable on a phone, nothing fetched from anywhere, everything escaped.
 
-use punctual_core::notify::wording::{Fact, Link, Wording};
+use punctual_core::notify::wording::{Fact, Link, Wording, in_html};
 use std::fmt::Write;
 
 const PAGE: &str = "margin:0;padding:16px;background:#f4f5f7;font-family:-apple-system,'Segoe UI',Roboto,Arial,sans-serif;\
@@ -16,7 +16,7 @@ const LINK: &str = "display:inline-block;margin:8px 8px 0 0;padding:10px 14px;bo
 
 /// The whole page.
 pub(super) fn page(wording: &Wording) -> String {
-    let title = escaped(&wording.title);
+    let title = in_html(&wording.title);
     let mut page = format!(
         "<!doctype html>\n<html lang=\"en\">\n<head><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"><title>{title}</title></head>\n\
@@ -25,32 +25,17 @@ pub(super) fn page(wording: &Wording) -> String {
     for Fact { label, text } in &wording.facts {
         let style = if *label == "Error" { ERROR } else { VALUE };
         // Writing to a string cannot fail.
-        let _ = writeln!(page, "<p style=\"{LABEL}\">{label}</p><p style=\"{style}\">{}</p>", escaped(text));
+        let _ = writeln!(page, "<p style=\"{LABEL}\">{label}</p><p style=\"{style}\">{}</p>", in_html(text));
     }
     for Link { label, url } in &wording.links {
-        let _ = writeln!(page, "<a style=\"{LINK}\" href=\"{}\">{}</a>", escaped(url), escaped(label));
+        let _ = writeln!(page, "<a style=\"{LINK}\" href=\"{}\">{}</a>", in_html(url), in_html(label));
     }
     if let Some(command) = &wording.command {
-        let command = escaped(command);
+        let command = in_html(command);
         let _ = writeln!(page, "<p style=\"{LABEL}\">To acknowledge</p><p style=\"{ERROR}\">{command}</p>");
     }
     page.push_str("</div>\n</body>\n</html>\n");
     page
-}
-
-fn escaped(text: &str) -> String {
-    let mut safe = String::with_capacity(text.len());
-    for letter in text.chars() {
-        match letter {
-            '&' => safe.push_str("&amp;"),
-            '<' => safe.push_str("&lt;"),
-            '>' => safe.push_str("&gt;"),
-            '"' => safe.push_str("&quot;"),
-            '\'' => safe.push_str("&#39;"),
-            other => safe.push(other),
-        }
-    }
-    safe
 }
 
 #[cfg(test)]
