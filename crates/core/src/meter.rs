@@ -3,6 +3,7 @@
 //! Everything told here is about this process alone, costs no look at the store, and has few names: no job, schedule or
 //! id is ever part of it. Who does not listen pays for a call that does nothing.
 
+use crate::notify::channel::ChannelKind;
 use crate::run::{ErrorCode, Outcome};
 use crate::slot::Reason;
 use crate::words::words;
@@ -41,11 +42,17 @@ pub struct RunEnd {
     pub took: Duration,
 }
 
-/// The kinds of channels that messages go to, as figures name them.
-pub const CHANNEL_KINDS: [&str; 4] = ["email", "ping", "slack", "webhook"];
-
-/// How an attempt to send a message may end: it arrived, it is tried again, or the other side will not have it.
-pub const DELIVERY_RESULTS: [&str; 3] = ["arrived", "failed", "refused"];
+words! {
+    /// How an attempt to send a message ended.
+    pub enum AttemptResult as "result of an attempt" {
+        /// It arrived.
+        Arrived = "arrived",
+        /// It did not, and is tried again.
+        Failed = "failed",
+        /// The other side does not want it.
+        Refused = "refused",
+    }
+}
 
 /// Hears what a node does. No call waits for anything, and none may fail.
 pub trait Meter: std::fmt::Debug + Send + Sync {
@@ -94,8 +101,8 @@ pub trait Meter: std::fmt::Debug + Send + Sync {
     /// Notices were judged by the rules.
     fn notices_judged(&self, _notices: u64) {}
 
-    /// An attempt to send a message to a channel of one of the [`CHANNEL_KINDS`] had one of the [`DELIVERY_RESULTS`].
-    fn delivery_ended(&self, _channel_kind: &'static str, _result: &'static str, _took: Duration) {}
+    /// An attempt to send a message to a channel of a kind ended so.
+    fn delivery_ended(&self, _channel: ChannelKind, _result: AttemptResult, _took: Duration) {}
 
     /// Alerts were opened.
     fn alerts_opened(&self, _alerts: u64) {}

@@ -1,4 +1,4 @@
--- Writes where a delivery stands, and says whose it is while it is sent.
+-- Writes where a delivery stands; nobody has it in hand then.
 UPDATE punctual_internal.deliveries
-SET state = $2, next_at = $3, tried_since = $4, tries = $5, attempts = $6::text::json, ended_at = $7, taken_by = $8
+SET state = $2, next_at = $3, tried_since = $4, tries = $5, attempts = $6::text::json, ended_at = $7, taken_by = NULL
 WHERE id = $1

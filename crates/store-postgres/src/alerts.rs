@@ -171,7 +171,7 @@ impl Tx<'_> {
 
     /// Writes what the book says; answers how many messages were put into lines.
     async fn write_passed(&self, written: &Written) -> Work<usize> {
-        for (alert, _) in &written.alerts {
+        for alert in &written.alerts {
             self.save_alert(alert).await?;
         }
         for (name, state) in &written.rules {

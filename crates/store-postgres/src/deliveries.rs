@@ -99,7 +99,6 @@ impl Tx<'_> {
             i64::from(delivery.tries),
             document("attempts", &delivery.attempts)?,
             delivery.ended_at.map(time),
-            None::<Uuid>,
         ];
         self.execute(sql::save_delivery, params).await?;
         Ok(())

@@ -167,7 +167,7 @@ impl Tx<'_> {
 
     /// Writes what the book says; answers how many messages were put into lines.
     fn write_passed(&mut self, written: &Written) -> StoreResult<usize> {
-        for (alert, _) in &written.alerts {
+        for alert in &written.alerts {
             self.save_alert(alert)?;
         }
         for (name, state) in &written.rules {

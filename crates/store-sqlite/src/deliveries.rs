@@ -90,7 +90,7 @@ impl Tx<'_> {
         Ok(delivery)
     }
 
-    fn save_delivery(&self, delivery: &Delivery, taken_by: Option<LeaseId>) -> StoreResult<()> {
+    fn save_delivery(&self, delivery: &Delivery) -> StoreResult<()> {
         let params = params![
             delivery.id.as_bytes(),
             delivery.state.as_str(),
@@ -99,7 +99,6 @@ impl Tx<'_> {
             delivery.tries,
             document("attempts", &delivery.attempts)?,
             delivery.ended_at.map(Timestamp::as_microsecond),
-            bytes(taken_by.as_ref()),
         ];
         self.execute(sql::save_delivery, params).map(|_| ())
     }
@@ -110,7 +109,7 @@ impl Tx<'_> {
         let not_found = || StoreError::NotFound { what: "delivery", key: id.to_string() };
         let mut delivery = by_id(self.connection(), id)?.ok_or_else(not_found)?;
         change(&mut delivery, self.now);
-        self.save_delivery(&delivery, None)?;
+        self.save_delivery(&delivery)?;
         Ok(delivery)
     }
 
@@ -125,10 +124,10 @@ impl Tx<'_> {
                 break;
             }
             let channel = self.stored_channel(&name)?;
-            let line = self.all(sql::line, params![name, LINE_MAX], delivery)?;
             if !channel.definition.enabled || self.is_being_sent(&name, lease, sending)? {
                 continue;
             }
+            let line = self.all(sql::line, params![name, LINE_MAX], delivery)?;
             if let Some(head) = head_of_line(&line, self.now) {
                 let take = "UPDATE punctual_deliveries SET taken_by = ?2 WHERE id = ?1";
                 self.execute(take, params![line[head].id.as_bytes(), lease.lease_id.as_bytes()])?;
@@ -159,7 +158,7 @@ impl Tx<'_> {
         let chance = u64::from(self.id_bits()[7]);
         let Some(mut delivery) = by_id(self.connection(), id)? else { return Ok(None) };
         delivery.attempted(sent, self.now, chance);
-        self.save_delivery(&delivery, None)?;
+        self.save_delivery(&delivery)?;
         if delivery.state == DeliveryState::Arrived {
             // The way is clear: whoever waited for it to be goes now, in order.
             let go = "UPDATE punctual_deliveries SET next_at = ?2

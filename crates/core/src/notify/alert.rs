@@ -182,7 +182,7 @@ impl Alert {
             (Some(recovered), _) => spoken(rule, recovered),
             (None, _) => self.next_telling(rule).map_or(Timestamp::MAX, |(due, _)| due),
         };
-        due.min(self.silent_at())
+        due.min(self.silent_at(rule))
     }
 
     fn first_due(&self, rule: &RuleDefinition) -> Timestamp {
@@ -190,16 +190,17 @@ impl Alert {
     }
 
     /// When it is taken to be over although nobody said so. What is found again and again says so itself.
-    fn silent_at(&self) -> Timestamp {
-        if self.trigger.is_state() || self.recovered_at.is_some() {
+    fn silent_at(&self, rule: &RuleDefinition) -> Timestamp {
+        let Some(first) = self.first_told_at.filter(|_| !self.trigger.is_state() && self.recovered_at.is_none()) else {
             return Timestamp::MAX;
-        }
+        };
         let of_schedule = matches!(self.trigger, Trigger::Failure | Trigger::FailuresInARow)
             && self.members.values().any(|member| member.subject.kind == super::event::SubjectKind::Schedule);
         let patience = if of_schedule { SILENCE_OF_SCHEDULE } else { SILENCE };
-        // Nobody falls silent before he was heard.
-        let heard = self.last_told_at.map_or(self.last_at, |told| told.max(self.last_at));
-        if self.told.is_empty() { Timestamp::MAX } else { later(heard, patience) }
+        // Nobody falls silent before every step was told that waits for its time; reminders alone keep nothing alive.
+        let steps = rule.steps.iter().filter_map(|step| step.after).filter(|_| self.acknowledged.is_none());
+        let heard = steps.max().map_or(first, |after| later(first, after));
+        later(heard.max(self.last_at), patience)
     }
 
     /// The next step, reminder or addition, and when it is due.

@@ -25,6 +25,10 @@ const REST: &str = "more causes";
 /// How often is looked for what holds as long as it is found.
 pub const LOOK_EVERY: SignedDuration = SignedDuration::from_secs(15);
 
+/// How far back a look goes at most. When nobody had anything to look for, what ended long ago concerns no rule that was
+/// made since, and is too much to read.
+const LOOK_BACK: SignedDuration = SignedDuration::from_mins(2);
+
 /// What a rule remembers beside its alerts.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
@@ -67,8 +71,8 @@ pub struct AlertBook {
 /// What has changed in a book, and when it must be opened again.
 #[derive(Debug, Default)]
 pub struct Written {
-    /// Alerts that are new or changed, each with when there is something to do about it.
-    pub alerts: Vec<(Alert, Timestamp)>,
+    /// Alerts that are new or changed.
+    pub alerts: Vec<Alert>,
     /// What rules remember, where that has changed.
     pub rules: Vec<(Name, RuleState)>,
     /// What is to be sent.
@@ -135,7 +139,7 @@ pub fn pass(
     // A dead-man's switch may be told more often than is looked otherwise.
     let look_at = [next_look, well_due.filter(|due| *due > looked_at)].into_iter().flatten().min();
     let look = (findings.is_none() && look_at.is_some_and(|at| at <= now))
-        .then_some(Look { wanted, since: last_look.through });
+        .then(|| Look { wanted, since: last_look.through.max(earlier(now, LOOK_BACK)) });
     let again_at = [book.due_at(), look_at].into_iter().flatten().min();
     Passed { written: book.close(), again_at, look }
 }
@@ -302,8 +306,8 @@ impl AlertBook {
     /// Closes the book.
     pub fn close(mut self) -> Written {
         let outgoing = std::mem::take(&mut self.outgoing);
-        let changed = self.alerts.iter().filter(|alert| self.changed.contains(&alert.id));
-        let alerts = changed.map(|alert| (alert.clone(), self.due_of(alert))).collect();
+        let changed = std::mem::take(&mut self.changed);
+        let alerts = self.alerts.into_iter().filter(|alert| changed.contains(&alert.id)).collect();
         let rules = self.rules.into_iter().filter(|rule| rule.changed);
         let rules = rules.map(|rule| (rule.definition.name, rule.state)).collect();
         Written { alerts, rules, outgoing, opened: self.opened }
@@ -407,6 +411,10 @@ impl RuleDefinition {
             GroupBy::Cause | GroupBy::Rule => String::new(),
         }
     }
+}
+
+fn earlier(at: Timestamp, by: SignedDuration) -> Timestamp {
+    at.saturating_sub(by).unwrap_or(Timestamp::MIN)
 }
 
 /// To whole seconds, for people.

@@ -3,9 +3,9 @@
 use crate::calendar::ClosedWeekday;
 use crate::cron;
 use crate::invalid::Invalid;
+use jiff::Timestamp;
 use jiff::civil::Time;
 use jiff::tz::TimeZone;
-use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
 /// Hours of the day at which nobody is told; what falls into them is told when they are over.
@@ -110,13 +110,14 @@ impl QuietHours {
     }
 }
 
-/// A length of time that no quiet is longer than: for tests and bounds.
-pub const LONGEST_QUIET: SignedDuration = SignedDuration::from_hours(8 * 24);
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use jiff::SignedDuration;
     use proptest::prelude::*;
+
+    /// A length of time that no quiet is longer than.
+    const LONGEST_QUIET: SignedDuration = SignedDuration::from_hours(8 * 24);
 
     fn quiet(text: &str) -> QuietHours {
         let quiet: QuietHours = serde_json::from_str(text).expect("they can be read");

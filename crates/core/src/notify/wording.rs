@@ -226,8 +226,7 @@ impl Who {
 fn called(subject: &Subject) -> String {
     let name = one_line(&subject.name, NAME_CHARS);
     match subject.kind {
-        SubjectKind::Schedule => name,
-        SubjectKind::Jobs => format!("jobs {name}"),
+        SubjectKind::Schedule | SubjectKind::Jobs => name,
         SubjectKind::Queue => format!("queue {name}"),
         SubjectKind::Node => format!("node {name}"),
         SubjectKind::Database => "the database".to_owned(),

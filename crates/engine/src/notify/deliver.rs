@@ -5,6 +5,7 @@ use super::{NewsBell, Telling};
 use crate::lease::HeldLease;
 use crate::phase::Phase;
 use punctual_core::id::DeliveryId;
+use punctual_core::meter::AttemptResult;
 use punctual_core::notify::channel::Channel;
 use punctual_core::notify::delivery::{Delivery, DeliveryState};
 use punctual_core::notify::message::{Courier, Sent};
@@ -75,7 +76,7 @@ async fn carry(telling: Telling, courier: Arc<dyn Courier>, delivery: Delivery, 
     let began = telling.uptime.now();
     let sent = courier.send(id, &channel, &message).await;
     let took = telling.uptime.now().saturating_sub(began);
-    let kind = channel.definition.target.kind().as_str();
+    let kind = channel.definition.target.kind();
     telling.meter.delivery_ended(kind, result_of(&sent), took);
     loop {
         match telling.store.end_attempt_if_taken(telling.lease.lease, id, sent.clone()).await {
@@ -95,11 +96,11 @@ async fn carry(telling: Telling, courier: Arc<dyn Courier>, delivery: Delivery, 
     }
 }
 
-fn result_of(sent: &Sent) -> &'static str {
+fn result_of(sent: &Sent) -> AttemptResult {
     match sent {
-        Sent::Arrived { .. } => "arrived",
-        Sent::Failed { .. } => "failed",
-        Sent::Refused { .. } => "refused",
+        Sent::Arrived { .. } => AttemptResult::Arrived,
+        Sent::Failed { .. } => AttemptResult::Failed,
+        Sent::Refused { .. } => AttemptResult::Refused,
     }
 }
 

@@ -39,7 +39,7 @@ pub(crate) struct CallArgs {
 /// What stands for the address of the store itself.
 const OF_THE_STORE: &str = "store";
 
-fn pair(text: &str) -> Result<(String, String), String> {
+pub(super) fn pair(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() && !value.is_empty() => Ok((name.to_owned(), value.to_owned())),
         _ => Err("write NAME=VALUE".to_owned()),

@@ -12,7 +12,7 @@ pub use settings::OtlpSettings;
 use punctual_core::invalid::Invalid;
 use punctual_core::meter::Meter;
 use punctual_core::trace::{Span, Tracer};
-use punctual_engine::targets::http::trusted_tls;
+use punctual_engine::targets::http::{causes, trusted_tls};
 use reqwest::Client;
 use reqwest::redirect::Policy;
 use std::sync::Arc;
@@ -181,14 +181,4 @@ impl Sender {
 struct Trouble {
     may_pass: bool,
     words: String,
-}
-
-fn causes(error: &dyn std::error::Error) -> String {
-    let mut words = error.to_string();
-    let mut cause = error.source();
-    while let Some(below) = cause {
-        words = format!("{words}: {below}");
-        cause = below.source();
-    }
-    words
 }

@@ -6,7 +6,8 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
-use punctual_core::meter::{CHANNEL_KINDS, DELIVERY_RESULTS, Meter, RunEnd, StoreVerb};
+use punctual_core::meter::{AttemptResult, Meter, RunEnd, StoreVerb};
+use punctual_core::notify::channel::ChannelKind;
 use punctual_core::slot::Reason;
 use std::time::Duration;
 
@@ -144,9 +145,9 @@ impl NodeFigures {
         for renewed in [true, false] {
             drop(self.lease_renewals.get_or_create(&result(renewed)));
         }
-        for channel in CHANNEL_KINDS {
+        for channel in ChannelKind::ALL.iter().map(|kind| kind.as_str()) {
             drop(self.delivery_seconds.get_or_create(&ChannelLabel { channel }));
-            for result in DELIVERY_RESULTS {
+            for result in AttemptResult::ALL.iter().map(|result| result.as_str()) {
                 drop(self.deliveries.get_or_create(&DeliveryLabels { channel, result }));
             }
         }
@@ -302,9 +303,10 @@ impl Meter for NodeFigures {
         self.notices_judged.inc_by(notices);
     }
 
-    fn delivery_ended(&self, channel_kind: &'static str, result: &'static str, took: Duration) {
-        self.deliveries.get_or_create(&DeliveryLabels { channel: channel_kind, result }).inc();
-        self.delivery_seconds.get_or_create(&ChannelLabel { channel: channel_kind }).observe(took.as_secs_f64());
+    fn delivery_ended(&self, channel: ChannelKind, result: AttemptResult, took: Duration) {
+        let (channel, result) = (channel.as_str(), result.as_str());
+        self.deliveries.get_or_create(&DeliveryLabels { channel, result }).inc();
+        self.delivery_seconds.get_or_create(&ChannelLabel { channel }).observe(took.as_secs_f64());
     }
 
     fn alerts_opened(&self, alerts: u64) {

@@ -15,9 +15,6 @@ use std::sync::atomic::AtomicU64;
 /// The most queues that are told of one by one.
 const QUEUES_MAX: usize = 500;
 
-/// How many of the schedules that are due next are looked at for one that is overdue.
-const LOOK_AT: usize = 50;
-
 /// A gauge of seconds.
 type Seconds = Gauge<f64, AtomicU64>;
 
@@ -52,10 +49,7 @@ impl StoreFigures {
     pub(super) async fn read(store: &dyn Store, streams: usize) -> StoreResult<Self> {
         let now = store.now().await?;
         let since = now.saturating_sub(SignedDuration::from_mins(1)).unwrap_or(Timestamp::MIN);
-        // One that nobody can run waits for a node, and says so itself: it is not what firing is late with.
-        let next = store.next_schedules(None, LOOK_AT).await?;
-        let due = next.iter().find(|schedule| schedule.state.problem.is_none());
-        let due = due.and_then(|schedule| schedule.state.next_run_at);
+        let due = store.overdue_schedules(SignedDuration::ZERO, 1).await?.first().map(|schedule| schedule.due_at);
         Ok(Self {
             now,
             kind: store.kind(),

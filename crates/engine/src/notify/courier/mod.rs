@@ -81,7 +81,7 @@ impl PostOffice {
         let http = HttpOptions { limits: LIMITS, ..options.http };
         Ok(Self {
             #[cfg(feature = "email")]
-            mail: email::MailDesk::new(http.clone())?,
+            mail: email::MailDesk::new(http.clone()),
             caller: Caller::new(http)?,
             secrets: options.secrets,
             clock: options.clock,

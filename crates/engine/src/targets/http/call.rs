@@ -18,10 +18,15 @@ use tokio::time::timeout;
 
 /// What every call of a node is made with.
 pub(crate) struct Caller {
-    guard: Guard,
-    names: Arc<dyn Names>,
+    passage: Passage,
     tls: rustls::ClientConfig,
     limits: Limits,
+}
+
+/// The way out of a node: names to addresses, and the guard's word on every one of them.
+pub(crate) struct Passage {
+    guard: Guard,
+    names: Arc<dyn Names>,
 }
 
 /// How much of an answer is read and kept.
@@ -59,26 +64,9 @@ impl From<Refused> for Failure {
     }
 }
 
-impl Caller {
-    /// Reads the system's authorities once.
-    pub(crate) fn new(options: HttpOptions) -> Result<Self, rustls::Error> {
-        let tls = trusted_tls(options.authorities)?;
-        Ok(Self { guard: options.guard, names: options.names, tls, limits: options.limits })
-    }
-
-    /// Sends one request and reads its answer; follows nothing.
-    pub(crate) async fn send(&self, request: &Request, connect: Duration) -> Result<Answer, Failure> {
-        let destination = request.destination()?;
-        let addresses = self.passed(&destination, connect).await?;
-        let client = self.client(&destination.host, &addresses, connect)?;
-        let sent = client
-            .request(request.method.clone(), request.url.clone())
-            .headers(request.headers.clone())
-            .body(request.body.clone())
-            .send()
-            .await;
-        let response = sent.map_err(|error| judge(error, "the call failed"))?;
-        self.read(response).await
+impl Passage {
+    pub(crate) fn new(guard: Guard, names: Arc<dyn Names>) -> Self {
+        Self { guard, names }
     }
 
     /// The addresses of a destination, when the guard lets all of them pass: none of them is asked for again.
@@ -102,6 +90,29 @@ impl Caller {
             Ok(found) => found.map_err(|error| cannot(&error)),
             Err(_) => Err(Failure::new(ErrorCode::Timeout, format!("nobody knew the addresses of {host} in time"))),
         }
+    }
+}
+
+impl Caller {
+    /// Reads the system's authorities once.
+    pub(crate) fn new(options: HttpOptions) -> Result<Self, rustls::Error> {
+        let tls = trusted_tls(options.authorities)?;
+        Ok(Self { passage: Passage::new(options.guard, options.names), tls, limits: options.limits })
+    }
+
+    /// Sends one request and reads its answer; follows nothing.
+    pub(crate) async fn send(&self, request: &Request, connect: Duration) -> Result<Answer, Failure> {
+        let destination = request.destination()?;
+        let addresses = self.passage.passed(&destination, connect).await?;
+        let client = self.client(&destination.host, &addresses, connect)?;
+        let sent = client
+            .request(request.method.clone(), request.url.clone())
+            .headers(request.headers.clone())
+            .body(request.body.clone())
+            .send()
+            .await;
+        let response = sent.map_err(|error| judge(error, "the call failed"))?;
+        self.read(response).await
     }
 
     /// A client for one exchange with one host, which knows the checked addresses and no others. It keeps nothing, so
@@ -190,7 +201,7 @@ fn below<'a, E: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a
 }
 
 /// An error and what lies below it, each said once.
-pub(crate) fn causes(error: &(dyn Error + 'static)) -> String {
+pub fn causes(error: &(dyn Error + 'static)) -> String {
     let mut words = error.to_string();
     let mut next = error.source();
     while let Some(cause) = next {

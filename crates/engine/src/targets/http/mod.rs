@@ -6,10 +6,10 @@ pub mod guard;
 pub mod names;
 mod request;
 
-pub use call::Limits;
+pub use call::{Limits, causes};
 
 pub(crate) use answer::Answer;
-pub(crate) use call::{Caller, Failure, causes};
+pub(crate) use call::{Caller, Failure, Passage};
 pub(crate) use request::{Destination, Request};
 
 use crate::clock::Uptime;

@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 use super::api::{Answer, Api, escaped};
 use super::show::{self, Cell, Column, ListArgs, ShowArgs};
 use super::target::Body;
+use crate::cli::calls::pair;
 use crate::cli::{Exit, Output, Stop};
 
 /// How often a test message is looked at.
@@ -149,13 +150,6 @@ fn leads_to(channel: &Value) -> String {
     match &target["to"] {
         Value::Array(to) => to.iter().map(show::plain).collect::<Vec<_>>().join(" "),
         _ => target["url"]["secret"].as_str().map_or_else(|| show::plain(&target["url"]), str::to_owned),
-    }
-}
-
-fn pair(text: &str) -> Result<(String, String), String> {
-    match text.split_once('=') {
-        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
-        _ => Err("write NAME=VALUE".to_owned()),
     }
 }
 

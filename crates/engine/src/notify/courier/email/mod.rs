@@ -5,7 +5,7 @@ mod letter;
 
 use super::{CONNECT_TIMEOUT, reveal};
 use crate::secrets::RunSecrets;
-use crate::targets::http::{Caller, Destination, HttpOptions, causes};
+use crate::targets::http::{Destination, HttpOptions, Passage, causes};
 use letter::Letter;
 use lettre::Address;
 use lettre::transport::smtp::authentication::{Credentials, Mechanism};
@@ -33,15 +33,14 @@ const NEVER: std::ops::RangeInclusive<u16> = 550..=554;
 
 /// Hands letters to mail servers.
 pub(super) struct MailDesk {
-    caller: Caller,
+    passage: Passage,
     authorities: Vec<CertificateDer<'static>>,
 }
 
 impl MailDesk {
-    pub(super) fn new(http: HttpOptions) -> Result<Self, rustls::Error> {
-        let authorities = http.authorities.clone();
-        let guard = http.guard.with_more_ports(MAIL_PORTS);
-        Ok(Self { caller: Caller::new(HttpOptions { guard, ..http })?, authorities })
+    pub(super) fn new(http: HttpOptions) -> Self {
+        let HttpOptions { guard, names, authorities, .. } = http;
+        Self { passage: Passage::new(guard.with_more_ports(MAIL_PORTS), names), authorities }
     }
 
     /// Sends a letter to all who get it. One of them who is refused does not keep it from the others.
@@ -74,7 +73,7 @@ impl MailDesk {
     async fn connect(
         &self, host: &str, port: u16, tls: MailTls, login: Option<&Credentials>,
     ) -> Result<AsyncSmtpConnection, String> {
-        let passed = self.caller.passed(&Destination::new(host, port), CONNECT_TIMEOUT).await;
+        let passed = self.passage.passed(&Destination::new(host, port), CONNECT_TIMEOUT).await;
         let passed = passed.map_err(|failure| failure.words)?;
         let addresses: Vec<SocketAddr> = passed.into_iter().map(|address| SocketAddr::new(address, port)).collect();
         let hello = ClientId::default();
