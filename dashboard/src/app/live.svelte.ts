@@ -1,0 +1,131 @@
+// What happens, as it happens: one stream of events for the whole page, read so that silence is noticed.
+import { ApiError, api } from '../api/client';
+
+/** The server says something at least every ten seconds; this much later it is not there. */
+const STALE_MS = 15_000;
+const AGAIN_MS = [500, 1_000, 2_000, 5_000];
+
+export interface LiveEvent {
+  /** Such as `job.ended` or `schedule.paused`; `reset` means that anything may have changed. */
+  kind: string;
+  data: Record<string, unknown>;
+}
+
+export type LiveStatus = 'connecting' | 'live' | 'stale' | 'paused';
+type Listener = (event: LiveEvent) => void;
+
+class Live {
+  #status = $state<LiveStatus>('connecting');
+  #heard = $state(Date.now());
+  #listeners = new Set<Listener>();
+  #lastId: string | null = null;
+  #stop: AbortController | null = null;
+  #fails = 0;
+
+  get status(): LiveStatus {
+    return this.#status;
+  }
+
+  /** When the server was last heard, in this machine's milliseconds. */
+  get heardAt(): number {
+    return this.#heard;
+  }
+
+  /** Listens until the function that comes back is called. */
+  on(listener: Listener): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  start(): void {
+    if (this.#stop) return;
+    this.#status = 'connecting';
+    this.#heard = Date.now();
+    this.#stop = new AbortController();
+    void this.#follow(this.#stop.signal);
+  }
+
+  stop(): void {
+    this.#stop?.abort();
+    this.#stop = null;
+  }
+
+  /** Stops everything that would change the page; nothing comes back by itself. */
+  pause(): void {
+    this.stop();
+    this.#status = 'paused';
+  }
+
+  resume(): void {
+    this.#lastId = null;
+    this.start();
+    this.#tell({ kind: 'reset', data: {} });
+  }
+
+  async #follow(signal: AbortSignal): Promise<void> {
+    const watch = setInterval(() => {
+      if (Date.now() - this.#heard > STALE_MS) this.#status = 'stale';
+    }, 1_000);
+    while (!signal.aborted) {
+      try {
+        await this.#read(signal);
+      } catch (error) {
+        if (error instanceof ApiError && error.status === 401) break;
+      }
+      if (signal.aborted) break;
+      this.#status = 'stale';
+      const wait = AGAIN_MS[Math.min(this.#fails, AGAIN_MS.length - 1)];
+      this.#fails += 1;
+      await new Promise((resolve) => setTimeout(resolve, wait));
+    }
+    clearInterval(watch);
+  }
+
+  async #read(signal: AbortSignal): Promise<void> {
+    const headers: Record<string, string> = { accept: 'text/event-stream' };
+    if (this.#lastId) headers['last-event-id'] = this.#lastId;
+    const response = await api.raw('/events', {}, { signal, headers });
+    // Without a number to go on from, what happened meanwhile can only be read anew.
+    if (this.#fails > 0 && !this.#lastId) this.#tell({ kind: 'reset', data: {} });
+    const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader();
+    if (!reader) return;
+    let rest = '';
+    for (;;) {
+      // A connection that died without a word is given up, and opened anew.
+      const { value, done } = await withinSilence(reader.read(), STALE_MS);
+      if (done) return;
+      this.#heard = Date.now();
+      this.#fails = 0;
+      if (this.#status !== 'live') this.#status = 'live';
+      const blocks = (rest + value).split('\n\n');
+      rest = blocks.pop() ?? '';
+      blocks.forEach((block) => this.#take(block));
+    }
+  }
+
+  #take(block: string): void {
+    const field = (name: string) =>
+      block
+        .split('\n')
+        .find((line) => line.startsWith(`${name}:`))
+        ?.slice(name.length + 1)
+        .trim();
+    const kind = field('event');
+    this.#lastId = field('id') ?? this.#lastId;
+    if (!kind || kind === 'ready') return;
+    this.#tell({ kind, data: JSON.parse(field('data') ?? '{}') as Record<string, unknown> });
+  }
+
+  #tell(event: LiveEvent): void {
+    for (const listener of this.#listeners) listener(event);
+  }
+}
+
+function withinSilence<T>(reading: Promise<T>, most: number): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(() => reject(new Error('silence')), most);
+    reading.then(resolve, reject).finally(() => clearTimeout(timer));
+  });
+}
+
+export const live = new Live();
