@@ -120,7 +120,9 @@ pub(crate) async fn authenticate(State(state): State<AppState>, mut request: Req
     if request.extensions().get::<Caller>().is_some() {
         return next.run(request).await;
     }
-    match admit(&state, request.headers(), request.method(), address(request.extensions())).await {
+    let admitted = admit(&state, request.headers(), request.method(), address(request.extensions())).await;
+    let needed = if is_change(&request) { Role::Operator } else { Role::Viewer };
+    match admitted.and_then(|caller| caller.require(needed).map(|()| caller)) {
         Ok(caller) => {
             request.extensions_mut().insert(caller);
             next.run(request).await
@@ -149,8 +151,12 @@ async fn admit(state: &AppState, headers: &HeaderMap, method: &Method, from: Opt
             .remedy("send csrf_token of GET /api/v1/session in the header X-CSRF-Token"));
         }
     }
-    caller.require(Role::Operator)?;
     Ok(caller)
+}
+
+/// Whether a request asks for a change that concerns others: whoever logs out ends nothing but the own session.
+fn is_change(request: &Request) -> bool {
+    !matches!(*request.method(), Method::GET | Method::HEAD) && request.uri().path() != "/session"
 }
 
 /// Where a request came from; nowhere when it was made in this process.

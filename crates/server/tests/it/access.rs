@@ -12,6 +12,7 @@ use tower::ServiceExt;
 on_both_stores! {
     a26_whoever_is_no_admin_sees_and_changes_only_his_own,
     c12_a_browser_logs_in_with_a_cookie_and_needs_the_csrf_token,
+    c12_a_viewer_logs_out_and_changes_nothing_else,
     c12_a_revoked_token_opens_nothing_any_more,
     c12_the_first_admin_token_is_made_once,
     c12_figures_have_a_token_of_their_own,
@@ -103,6 +104,20 @@ async fn c12_a_browser_logs_in_with_a_cookie_and_needs_the_csrf_token(world: &Wo
     assert_eq!(by_cookie("GET", "/session").send().await.refused(401), "not_authenticated");
     let wrong = world.bare("POST", "/session").json(&json!({ "token": "punctual_x_y" })).send().await;
     assert_eq!(wrong.refused(401), "not_authenticated");
+}
+
+async fn c12_a_viewer_logs_out_and_changes_nothing_else(world: &World) {
+    let made = world.post("/tokens", &json!({ "name": "tv", "owner": "ada", "role": "viewer" })).await.expect(201);
+    let answer = world.bare("POST", "/session").json(&json!({ "token": made["secret"] })).send().await;
+    let cookie = answer.header("set-cookie").unwrap().split(';').next().unwrap().to_owned();
+    let session = answer.expect(200);
+    let csrf = session["csrf_token"].as_str().unwrap();
+    let change =
+        |method: &str, path: &str| world.bare(method, path).header("Cookie", &cookie).header("X-CSRF-Token", csrf);
+    assert_eq!(change("POST", "/jobs").json(&job()).send().await.refused(403), "role_too_low");
+    change("DELETE", "/session").send().await.expect(204);
+    let gone = world.bare("GET", "/session").header("Cookie", &cookie).send().await;
+    assert_eq!(gone.refused(401), "not_authenticated");
 }
 
 async fn c12_a_revoked_token_opens_nothing_any_more(world: &World) {
