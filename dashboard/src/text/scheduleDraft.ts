@@ -139,7 +139,7 @@ export function draftOf(schedule: Schedule): Draft {
     description: schedule.description,
     labels: Object.entries(schedule.labels).map(([key, value]) => ({ key, value })),
     plan: planOf(schedule, zone),
-    target: targetDraft(schedule.target as Target),
+    target: targetDraft(schedule.target as unknown as Target),
     input: writeExact(schedule.input, 2),
     enabled: schedule.enabled,
     missed: missed.policy,
