@@ -363,3 +363,10 @@ export function patchOf(was: Body, is: Body): Body {
   }
   return patch;
 }
+
+/** What was typed, on top of what somebody else has saved meanwhile: the fields that were not touched are theirs. */
+export function rebased(mine: Draft, base: Draft, theirs: Draft): Draft {
+  const isTouched = (name: keyof Draft) => writeExact(mine[name]) !== writeExact(base[name]);
+  const touched = (Object.keys(mine) as (keyof Draft)[]).filter(isTouched).map((name) => [name, mine[name]]);
+  return { ...theirs, ...(Object.fromEntries(touched) as Partial<Draft>) };
+}

@@ -5,7 +5,7 @@ import type { Schedule } from '../api/types';
 import { readCron } from '../text/cron';
 import { parseExact, writeExact } from '../text/exact';
 import { addCommand, editCommand } from '../text/scheduleCommand';
-import { bodyOf, draftOf, newDraft, patchOf } from '../text/scheduleDraft';
+import { bodyOf, draftOf, newDraft, patchOf, rebased } from '../text/scheduleDraft';
 import { splitWords } from '../text/words';
 
 const STORED = `{"id":"01a1","name":"nightly","description":"All of it","labels":{"team":"shop"},"cron":"30 2 * * *",
@@ -68,4 +68,14 @@ test('the command says the same, or there is none', () => {
 test('words are split as a shell splits them', () => {
   assert.deepEqual(splitWords(`a "b c" d\\ e 'f'\\''g' ""`).words, ['a', 'b c', 'd e', "f'g", '']);
   assert.equal(splitWords('a "b').problem, 'the " at character 3 is not closed');
+});
+
+test('when somebody else was quicker, what was typed is put on top of theirs', () => {
+  const [mine, base] = [draftOf(stored()), draftOf(stored())];
+  mine.timeout = '5m';
+  const theirs = draftOf({ ...stored(), description: 'Theirs', timeout: '2h' });
+  const merged = rebased(mine, base, theirs);
+  assert.equal(merged.timeout, '5m');
+  assert.equal(merged.description, 'Theirs');
+  assert.deepEqual(patchOf(bodyOf(theirs).body, bodyOf(merged).body), { timeout: '5m' });
 });
