@@ -71,3 +71,14 @@ export interface RecentRun {
   slot_at?: string | null;
   triggered_by: string;
 }
+
+/** A schedule as lists have it, with its last runs where they were asked for. */
+export type ListedSchedule = Schedule & { recent?: RecentRun[] };
+
+/** What was decided about the slots of one day, and how their runs ended. */
+export interface SlotDay {
+  day: string;
+  tallies: { decision: Slot['decision']; reason: Slot['reason']; slots: number }[];
+  failed: number;
+  completed: number;
+}
