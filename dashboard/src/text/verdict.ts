@@ -108,7 +108,7 @@ function failingPart({ failing, stats }: Watched): VerdictPart[] {
   const shared = sharedFailures(failing);
   const all = shared === count ? 'all with' : `${shared} share`;
   const more = shared > 0 ? `, ${all} the same error` : '';
-  return [{ text: `${counted(count, 'schedule')} failing${more}`, href: 'schedules?q=is:failing', isBad: true }];
+  return [{ text: `${counted(count, 'schedule')} failing${more}`, href: 'schedules?show=failing', isBad: true }];
 }
 
 function overduePart({ next, now }: Watched): VerdictPart[] {
@@ -122,7 +122,9 @@ function overduePart({ next, now }: Watched): VerdictPart[] {
 function stuckPart({ stuck, stats }: Watched): VerdictPart[] {
   const count = Math.max(stuck.length, stats?.schedules.with_problem ?? 0);
   if (count === 0) return [];
-  return [{ text: `${counted(count, 'schedule')} cannot fire`, href: '#stuck', isBad: true }];
+  const [first] = stuck;
+  const href = count === 1 && first ? `schedules/${encodeURIComponent(first.id)}` : 'settings?tab=doctor';
+  return [{ text: `${counted(count, 'schedule')} cannot fire`, href, isBad: true }];
 }
 
 function pausedParts({ queues }: Watched): VerdictPart[] {
