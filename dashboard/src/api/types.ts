@@ -8,6 +8,7 @@ export type Artifact = Shapes['Artifact'];
 export type AuditEntry = Shapes['AuditEntry'];
 export type Backfill = Shapes['Backfill'];
 export type BackfillPreview = Shapes['BackfillPreview'];
+export type BillingAccount = Shapes['BillingAccount'];
 export type BulkAction = Shapes['BulkAction'];
 export type BulkFilter = Shapes['BulkFilter'];
 export type BulkOperation = Shapes['BulkOperation'];
@@ -49,6 +50,7 @@ export type Step = Shapes['Step'];
 export type Template = Shapes['Template'];
 export type Token = Shapes['Token'];
 export type UpcomingSlot = Shapes['UpcomingSlot'];
+export type Usage = Shapes['Usage'];
 export type Why = Shapes['Why'];
 
 /** What a job does. The document leaves it open; these are the kinds that there are. */

@@ -1,0 +1,79 @@
+// The overview's chart as numbers: bars, axes and labels, drawn by others.
+import { date, timeOfDay, weekday } from './time';
+
+export interface Bucket {
+  at: string;
+  completed: number;
+  failed: number;
+  skipped: number;
+  cancelled: number;
+  queue_time_p50_ms?: number | null;
+  queue_time_p95_ms?: number | null;
+  duration_p50_ms?: number | null;
+  duration_p95_ms?: number | null;
+}
+
+export interface Series {
+  since: string;
+  until: string;
+  step: string;
+  buckets: Bucket[];
+}
+
+export const WINDOWS = ['1h', '24h', '7d'] as const;
+export type Window = (typeof WINDOWS)[number];
+
+/** From the baseline up: failures stand on it, so that they can be compared. */
+export const PARTS = ['failed', 'cancelled', 'skipped', 'completed'] as const;
+export type Part = (typeof PARTS)[number];
+
+export function total(bucket: Bucket): number {
+  return PARTS.reduce((sum, part) => sum + bucket[part], 0);
+}
+
+/** A round number at or above, for the end of an axis: 1, 2 or 5 times a power of ten. */
+export function roundUp(value: number): number {
+  if (!(value > 0)) return 1;
+  const power = 10 ** Math.floor(Math.log10(value));
+  const factor = [1, 2, 5, 10].find((times) => times * power >= value) ?? 10;
+  return Math.max(1, factor * power);
+}
+
+/** Where each part of a bar begins and ends, as shares of the axis. */
+export function stack(bucket: Bucket, most: number): { part: Part; from: number; to: number }[] {
+  let from = 0;
+  const parts = [];
+  for (const part of PARTS) {
+    if (bucket[part] === 0) continue;
+    const to = from + bucket[part] / most;
+    parts.push({ part, from, to });
+    from = to;
+  }
+  return parts;
+}
+
+/** The stretches of buckets in which a line has values: it is broken where nothing ran. */
+export function stretches(values: (number | null | undefined)[]): { at: number; value: number }[][] {
+  const found: { at: number; value: number }[][] = [];
+  let current: { at: number; value: number }[] | null = null;
+  values.forEach((value, at) => {
+    if (value === null || value === undefined) {
+      current = null;
+    } else {
+      if (!current) found.push((current = []));
+      current.push({ at, value });
+    }
+  });
+  return found;
+}
+
+/** The label of a bucket on the time axis. */
+export function tick(at: number, window: Window, zone: string): string {
+  return window === '7d' ? `${weekday(at, zone)} ${date(at, zone).slice(8)}` : timeOfDay(at, zone);
+}
+
+/** Which buckets are labelled: about so many, evenly. */
+export function labelled(count: number, about: number): number[] {
+  const every = Math.max(1, Math.ceil(count / Math.max(1, about)));
+  return Array.from({ length: Math.ceil(count / every) }, (_, at) => at * every);
+}
