@@ -101,7 +101,9 @@ export function policies(schedule: Schedule): [name: string, words: string][] {
 /** A share as a percentage that never says 100 % when something failed. */
 export function percent(rate: number | null | undefined): string {
   if (rate === null || rate === undefined) return '–';
-  return rate === 1 ? '100 %' : `${(Math.min(rate, 0.999) * 100).toFixed(1)} %`;
+  // The API writes `1.0`, which is kept as it was written.
+  const share = Number(rate);
+  return share === 1 ? '100 %' : `${(Math.min(share, 0.999) * 100).toFixed(1)} %`;
 }
 
 /** What differs between what was and what is; fields that change with every change are left out. */
