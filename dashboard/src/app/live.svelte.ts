@@ -4,9 +4,11 @@ import { ApiError, api } from '../api/client';
 /** The server says something at least every ten seconds; this much later it is not there. */
 const STALE_MS = 15_000;
 const AGAIN_MS = [500, 1_000, 2_000, 5_000];
+/** How often those are told `tick` who show what changes without an event: alerts, messages, heartbeats. */
+const TICK_MS = 5_000;
 
 export interface LiveEvent {
-  /** Such as `job.ended` or `schedule.paused`; `reset` means that anything may have changed. */
+  /** Such as `job.ended` or `schedule.paused`; `reset` means that anything may have changed, `tick` that time passes. */
   kind: string;
   data: Record<string, unknown>;
 }
@@ -66,6 +68,9 @@ class Live {
     const watch = setInterval(() => {
       if (Date.now() - this.#heard > STALE_MS) this.#status = 'stale';
     }, 1_000);
+    const ticks = setInterval(() => {
+      if (this.#status === 'live') this.#tell({ kind: 'tick', data: {} });
+    }, TICK_MS);
     while (!signal.aborted) {
       try {
         await this.#read(signal);
@@ -79,6 +84,7 @@ class Live {
       await new Promise((resolve) => setTimeout(resolve, wait));
     }
     clearInterval(watch);
+    clearInterval(ticks);
   }
 
   async #read(signal: AbortSignal): Promise<void> {

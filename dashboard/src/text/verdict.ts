@@ -123,7 +123,7 @@ function stuckPart({ stuck, stats }: Watched): VerdictPart[] {
   const count = Math.max(stuck.length, stats?.schedules.with_problem ?? 0);
   if (count === 0) return [];
   const [first] = stuck;
-  const href = count === 1 && first ? `schedules/${encodeURIComponent(first.id)}` : 'settings?tab=doctor';
+  const href = count === 1 && first ? `schedules/${encodeURIComponent(first.id)}` : 'schedules';
   return [{ text: `${counted(count, 'schedule')} cannot fire`, href, isBad: true }];
 }
 
