@@ -1,21 +1,6 @@
 // What holds for jobs, limits and queues, in a sentence each.
 import type { Job, Limit } from '../api/types';
 
-type Retry = Job['retry'];
-
-/** How a job is tried again. */
-export function retryInWords(retry: Retry): string {
-  const most = retry.max_attempts ?? 1;
-  if (most <= 1) return 'once, without a retry';
-  const base = retry.base ?? '1s';
-  const waits =
-    retry.backoff === 'fixed' ? `${base} between them` : `${base} between them at first, then twice as long`;
-  const longest = retry.backoff !== 'fixed' && retry.max ? `, at most ${retry.max}` : '';
-  const age = retry.max_age ? `; no more when the first is older than ${retry.max_age}` : '';
-  const serial = retry.serial_on_failure === 'hold' ? '; the next jobs of its serial key wait when it fails' : '';
-  return `up to ${most} times, ${waits}${longest}${age}${serial}`;
-}
-
 /** What a limit allows. */
 export function limitInWords(limit: Limit): string {
   const parts: string[] = [];
