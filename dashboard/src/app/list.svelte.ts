@@ -1,4 +1,5 @@
 // A list read page by page: one request a page, and no row moves while somebody types, selects or reads on.
+import { untrack } from 'svelte';
 import { ApiError } from '../api/client';
 import type { Page } from '../api/types';
 import { type LiveEvent, live } from './live.svelte';
@@ -61,8 +62,10 @@ export class KeysetList<T> {
     this.#reading = reading;
     this.isLoading = true;
     this.#readAt = Date.now();
+    // Where it is does not make whoever asked in an effect ask again.
+    const cursor = untrack(() => this.#cursors.at(-1) ?? null);
     try {
-      const page = await this.read(this.#cursors.at(-1) ?? null, reading.signal);
+      const page = await this.read(cursor, reading.signal);
       if (reading.signal.aborted) return;
       this.items = page.items;
       this.#next = page.next_cursor ?? null;

@@ -90,3 +90,8 @@ const ERRORS: Record<ErrorCode, string> = {
 export function errorInWords(code: ErrorCode | null | undefined): string {
   return code ? ERRORS[code] : '';
 }
+
+/** All error codes that there are. */
+export function errorCodes(): string[] {
+  return Object.keys(ERRORS);
+}

@@ -64,8 +64,9 @@ const OVERLAP: Record<Schedule['overlap'], string> = {
   queue_one: 'one run waits for the earlier one, further slots are skipped',
 };
 
-function retryInWords(schedule: Schedule): string {
-  const { max_attempts: most, backoff, base, max, max_age: age } = schedule.retry;
+/** How a job is tried again. */
+export function retryInWords(retry: Schedule['retry']): string {
+  const { max_attempts: most, backoff, base, max, max_age: age } = retry;
   if (most === 1) return 'not tried again';
   const wait = backoff === 'fixed' ? `${base} apart` : `after ${base}, then longer each time up to ${max}`;
   return `up to ${most ?? 'some'} attempts, ${wait}${age ? `, within ${age} of the first` : ''}`;
@@ -86,7 +87,7 @@ export function policies(schedule: Schedule): [name: string, words: string][] {
     ['Overlap', OVERLAP[schedule.overlap]],
     ['At once', schedule.max_concurrent_runs ? `at most ${schedule.max_concurrent_runs} runs` : null],
     ['One by one', schedule.serial && 'its jobs run one at a time, in order'],
-    ['Retries', retryInWords(schedule)],
+    ['Retries', retryInWords(schedule.retry)],
     ['Timeout', schedule.timeout === 'none' ? 'a run may take any time' : `a run is ended after ${schedule.timeout}`],
     ['Jitter', schedule.jitter ? `each slot is due up to ${schedule.jitter} later` : null],
     ['Clock changes', schedule.cron ? clockChanges(schedule) : null],
