@@ -6,7 +6,7 @@
 use crate::id::{JobId, NodeId, ReservationId, ScheduleId};
 use crate::invalid::Invalid;
 use crate::job::{JobState, JobView};
-use crate::run::Outcome;
+use crate::run::{ErrorCode, Outcome, Trigger};
 use crate::schedule::Schedule;
 use crate::statistics::ScheduleSamples;
 use crate::store::{Reservation, StoreResult, Template};
@@ -301,6 +301,43 @@ pub struct Ended {
     pub job_id: JobId,
 }
 
+/// How many of a schedule's latest jobs are looked at for its recent runs: those behind a longer line of waiting ones are
+/// not found.
+pub const RECENT_LOOK: usize = 100;
+
+/// How many characters of an error are told beside a recent run.
+pub const RECENT_ERROR_MAX: usize = 200;
+
+/// One of the last runs of a schedule, as far as a row of small marks needs it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecentRun {
+    /// Whose.
+    pub schedule_id: ScheduleId,
+    /// Which.
+    pub job_id: JobId,
+    /// For which slot.
+    pub slot_at: Option<Timestamp>,
+    /// What made it.
+    pub trigger: Trigger,
+    /// When it began; `None` when it never did.
+    pub started_at: Option<Timestamp>,
+    /// When it ended.
+    pub finished_at: Timestamp,
+    /// How.
+    pub outcome: Outcome,
+    /// Why it did not complete.
+    pub error_code: Option<ErrorCode>,
+    /// The first line of the same in words, cut to [`RECENT_ERROR_MAX`] characters.
+    pub error: Option<String>,
+}
+
+impl RecentRun {
+    /// The first line of an error, cut.
+    pub fn first_line(error: &str) -> String {
+        error.lines().next().unwrap_or_default().chars().take(RECENT_ERROR_MAX).collect()
+    }
+}
+
 /// What is read for people and programs that look from outside.
 #[async_trait]
 pub trait Readings: Send + Sync {
@@ -323,6 +360,16 @@ pub trait Readings: Send + Sync {
 
     /// The schedules that are due next, soonest first.
     async fn next_schedules(&self, owner: Option<&str>, limit: usize) -> StoreResult<Vec<Schedule>>;
+
+    /// The last runs of some schedules that have ended, at most `limit` of each: in the order of the schedules, and for
+    /// each the one made latest first. Of each schedule the latest [`RECENT_LOOK`] jobs are looked at.
+    async fn recent_runs(&self, schedules: &[ScheduleId], limit: usize) -> StoreResult<Vec<RecentRun>>;
+
+    /// The names of some schedules, also of deleted ones.
+    async fn schedule_names(&self, ids: &[ScheduleId]) -> StoreResult<BTreeMap<ScheduleId, String>>;
+
+    /// Some jobs, wherever they are, in the order of their ids as given; those that nobody knows are left out.
+    async fn jobs_by_id(&self, ids: &[JobId]) -> StoreResult<Vec<JobView>>;
 
     /// Queues in order of name, after a name.
     async fn queues(&self, after: Option<&str>, limit: usize) -> StoreResult<Vec<QueueRow>>;
@@ -403,6 +450,13 @@ mod tests {
         ] {
             assert!(filter.checks_rows() && filter.look_at(50) == SCAN_MAX, "{filter:?}");
         }
+    }
+
+    #[test]
+    fn of_an_error_the_first_line_is_told() {
+        assert_eq!(RecentRun::first_line("no such host\nat line 7"), "no such host");
+        assert_eq!(RecentRun::first_line(""), "");
+        assert_eq!(RecentRun::first_line(&"ü".repeat(201)), "ü".repeat(200));
     }
 
     #[test]

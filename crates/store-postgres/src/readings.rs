@@ -12,13 +12,13 @@ use jiff::Timestamp;
 use punctual_core::id::{JobId, NodeId, ReservationId, ScheduleId};
 use punctual_core::job::JobView;
 use punctual_core::readings::{
-    COUNT_MAX, Count, Ended, JobFilter, JobSource, NodeRow, Page, PoolFigures, QueueRow, Readings, SCAN_MAX,
-    ScheduleFilter, Stats,
+    COUNT_MAX, Count, Ended, JobFilter, JobSource, NodeRow, Page, PoolFigures, QueueRow, RECENT_LOOK, Readings,
+    RecentRun, SCAN_MAX, ScheduleFilter, Stats,
 };
 use punctual_core::schedule::Schedule;
 use punctual_core::statistics::{RunSample, SAMPLES_MAX, ScheduleSamples, SlotTally};
 use punctual_core::store::{Reservation, StoreResult, Template};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use tokio_postgres::Row;
 use uuid::Uuid;
 
@@ -57,6 +57,26 @@ impl Readings for PostgresStore {
     async fn next_schedules(&self, owner: Option<&str>, limit: usize) -> StoreResult<Vec<Schedule>> {
         let params = params![whole(SCAN_MAX), owner, whole(limit)];
         Ok(self.shared.read(sql::next_schedules, params, rows::schedule).await?)
+    }
+
+    async fn recent_runs(&self, schedules: &[ScheduleId], limit: usize) -> StoreResult<Vec<RecentRun>> {
+        let ids: Vec<Uuid> = schedules.iter().map(|id| id.0).collect();
+        let params = params![ids, whole(limit), whole(RECENT_LOOK)];
+        Ok(self.shared.read(sql::recent_runs, params, recent_run).await?)
+    }
+
+    async fn schedule_names(&self, ids: &[ScheduleId]) -> StoreResult<BTreeMap<ScheduleId, String>> {
+        let ids: Vec<Uuid> = ids.iter().map(|id| id.0).collect();
+        let names = self.shared.read(sql::schedule_names, params![ids], |row| {
+            let mut c = Columns::of(row);
+            Ok((c.id()?, c.next()?))
+        });
+        Ok(names.await?.into_iter().collect())
+    }
+
+    async fn jobs_by_id(&self, ids: &[JobId]) -> StoreResult<Vec<JobView>> {
+        let ids: Vec<Uuid> = ids.iter().map(|id| id.0).collect();
+        Ok(read_views(&self.shared.session().await?, sql::jobs_with_places, params![ids]).await?)
     }
 
     async fn queues(&self, after: Option<&str>, limit: usize) -> StoreResult<Vec<QueueRow>> {
@@ -252,6 +272,21 @@ fn run_sample(row: &Row) -> Result<RunSample, Unreadable> {
         outcome: c.word()?,
         is_final: c.next()?,
         node_id: c.optional_id()?,
+    })
+}
+
+fn recent_run(row: &Row) -> Result<RecentRun, Unreadable> {
+    let mut c = Columns::of(row);
+    Ok(RecentRun {
+        schedule_id: c.id()?,
+        job_id: c.id()?,
+        slot_at: c.optional_time()?,
+        trigger: c.word()?,
+        started_at: c.optional_time()?,
+        finished_at: c.time()?,
+        outcome: c.word()?,
+        error_code: c.optional_word()?,
+        error: c.next::<Option<String>>()?.map(|error| RecentRun::first_line(&error)),
     })
 }
 

@@ -65,6 +65,7 @@ statements! {
     jobs_after = "job_columns" "place_columns" "jobs_after",
     jobs_by_id = "job_columns" "jobs_by_id",
     job_types_in_use,
+    jobs_with_places = "job_columns" "place_columns" "jobs_with_places",
     jobs_without_executor,
     jobs_page = "job_columns" "place_columns" "jobs_page_head" "scan_jobs" "jobs_page_tail",
     jobs_page_delayed = "job_columns" "place_columns" "jobs_page_head" "scan_delayed" "jobs_page_tail",
@@ -116,6 +117,7 @@ statements! {
     queue_page,
     queues_page,
     ready_serial_heads,
+    recent_runs,
     reconcile_page = "schedule_columns" "reconcile_page",
     record_results,
     resumable_schedules = "schedule_columns" "resumable_schedules",
@@ -138,6 +140,7 @@ statements! {
     schedule_by_name = "schedule_columns" "schedule_by_name",
     schedule_version = "schedule_columns" "schedule_version",
     schedule_jobs_page = "job_columns" "place_columns" "schedule_jobs_page",
+    schedule_names,
     schedules_of_code = "schedule_columns" "schedules_of_code",
     schedules_filtered = "schedule_columns" "schedules_filtered_head" "scan_schedules" "schedules_filtered_tail",
     schedules_filtered_of_owner =

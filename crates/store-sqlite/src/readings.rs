@@ -10,14 +10,15 @@ use jiff::Timestamp;
 use punctual_core::id::{JobId, NodeId, ReservationId, ScheduleId};
 use punctual_core::job::JobView;
 use punctual_core::readings::{
-    COUNT_MAX, Count, Ended, JobFilter, JobSource, NodeRow, Page, QueueRow, Readings, SCAN_MAX, ScheduleFilter, Stats,
+    COUNT_MAX, Count, Ended, JobFilter, JobSource, NodeRow, Page, QueueRow, RECENT_LOOK, Readings, RecentRun, SCAN_MAX,
+    ScheduleFilter, Stats,
 };
 use punctual_core::schedule::Schedule;
 use punctual_core::statistics::{RunSample, SAMPLES_MAX, ScheduleSamples, SlotTally};
 use punctual_core::store::{Reservation, StoreResult, Template};
 use rusqlite::types::Value;
 use rusqlite::{Connection, params, params_from_iter};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 #[async_trait]
 impl Readings for SqliteStore {
@@ -54,6 +55,35 @@ impl Readings for SqliteStore {
         self.read(move |connection| {
             let params = params![whole(SCAN_MAX), owner, whole(limit)];
             rows::collect(connection, sql::next_schedules, params, rows::schedule)
+        })
+        .await
+    }
+
+    async fn recent_runs(&self, schedules: &[ScheduleId], limit: usize) -> StoreResult<Vec<RecentRun>> {
+        let schedules = hex_list(schedules.iter().map(ScheduleId::as_bytes));
+        self.read(move |connection| {
+            let params = params![schedules, whole(limit), whole(RECENT_LOOK)];
+            rows::collect(connection, sql::recent_runs, params, recent_run)
+        })
+        .await
+    }
+
+    async fn schedule_names(&self, ids: &[ScheduleId]) -> StoreResult<BTreeMap<ScheduleId, String>> {
+        let ids = hex_list(ids.iter().map(ScheduleId::as_bytes));
+        self.read(move |connection| {
+            let names = rows::collect(connection, sql::schedule_names, params![ids], |row| {
+                let mut c = Columns::of(row);
+                Ok((c.id()?, c.next()?))
+            })?;
+            Ok(names.into_iter().collect())
+        })
+        .await
+    }
+
+    async fn jobs_by_id(&self, ids: &[JobId]) -> StoreResult<Vec<JobView>> {
+        let ids = ids.to_vec();
+        self.read(move |connection| {
+            ids.into_iter().filter_map(|id| read_view(connection, id).transpose()).collect()
         })
         .await
     }
@@ -132,6 +162,12 @@ fn blob(id: JobId) -> Value {
 
 fn text(text: Option<&String>) -> Value {
     text.map_or(Value::Null, |text| text.clone().into())
+}
+
+/// Ids as a JSON list of their hexadecimal digits: a list is one parameter, and JSON has no bytes.
+fn hex_list<'a>(ids: impl Iterator<Item = &'a [u8; 16]>) -> String {
+    let quoted: Vec<String> = ids.map(|id| format!("\"{:032x}\"", u128::from_be_bytes(*id))).collect();
+    format!("[{}]", quoted.join(","))
 }
 
 /// Jobs whose ids a statement finds, each with where it is.
@@ -283,6 +319,21 @@ fn run_sample(row: &rusqlite::Row<'_>) -> Result<RunSample, Unreadable> {
         outcome: c.word()?,
         is_final: c.next()?,
         node_id: c.optional_id()?,
+    })
+}
+
+fn recent_run(row: &rusqlite::Row<'_>) -> Result<RecentRun, Unreadable> {
+    let mut c = Columns::of(row);
+    Ok(RecentRun {
+        schedule_id: c.id()?,
+        job_id: c.id()?,
+        slot_at: c.optional_time()?,
+        trigger: c.word()?,
+        started_at: c.optional_time()?,
+        finished_at: c.time()?,
+        outcome: c.word()?,
+        error_code: c.optional_word()?,
+        error: c.next::<Option<String>>()?.map(|error| RecentRun::first_line(&error)),
     })
 }
 

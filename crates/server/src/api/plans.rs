@@ -31,7 +31,7 @@ pub(crate) async fn runs(
     let schedule = visible(&state, &caller, &key).await?;
     let filter = JobFilter { place: JobsIn::Ended, schedule_id: Some(schedule.id), ..JobFilter::default() };
     let page = jobs::read_page(&state, &filter, asked.cursor.as_deref(), asked.limit).await?;
-    Ok(Json(Page::new(page.items.into_iter().map(Into::into).collect(), List::Jobs, page.next.as_ref())))
+    Ok(Json(Page::new(jobs::shown(&state, page.items).await?, List::Jobs, page.next.as_ref())))
 }
 
 /// What was decided about a slot, or about a range of slots.

@@ -172,6 +172,13 @@ fn lists_of_schedules() -> Vec<Asked> {
     lists.push(page("next_schedules", format!("{SCAN_MAX}, NULL, {PAGE}")));
     lists.push(page("next_schedules", format!("{SCAN_MAX}, 'ada', {PAGE}")).checked());
     lists.push(page("next_schedules", format!("{SCAN_MAX}, 'nobody', {PAGE}")).in_vain());
+    // Schedules that have so many jobs behind them that have not ended.
+    let busy = "ARRAY[busy_of(1), busy_of(2), busy_of(3), busy_of(4), busy_of(5)]";
+    let recent = page("recent_runs", format!("{busy}, 20, 3000"));
+    lists.push(Asked { reads: 5 * (3_000 + 20), ..recent.with_some() });
+    let ids: Vec<String> = (1..=PAGE).map(|row| id(row * 20_000)).collect();
+    lists.push(page("jobs_with_places", format!("ARRAY[{}]", ids.join(","))));
+    lists.push(page("schedule_names", format!("ARRAY[{}]", (1..=PAGE).map(id).collect::<Vec<_>>().join(","))));
     lists.push(page("slots_page", format!("busy_of(7), 'infinity', {PAGE}")));
     lists.push(page("slots_page", format!("busy_of(7), at_of(500000), {PAGE}")));
     lists

@@ -202,9 +202,18 @@ fn lists_of_schedules() -> Vec<Asked> {
     lists.push(page("next_schedules", vec![scan().into(), NULL, PAGE.into()]));
     lists.push(page("next_schedules", vec![scan().into(), text("ada"), PAGE.into()]).checked());
     lists.push(page("next_schedules", vec![scan().into(), text("nobody"), PAGE.into()]).in_vain());
+    lists.push(recent_runs());
     lists.push(page("slots_page", vec![busy(), i64::MAX.into(), PAGE.into()]));
     lists.push(page("slots_page", vec![busy(), at(50_000), PAGE.into()]));
     lists
+}
+
+/// The last runs of schedules that have so many jobs behind them that have not ended.
+fn recent_runs() -> Asked {
+    let ids: Vec<String> = (0..5).map(|schedule| format!("\"{schedule:032x}\"")).collect();
+    let look = 3_000;
+    let params = vec![text(&format!("[{}]", ids.join(","))), 20.into(), look.into()];
+    Asked { looks_at: 5 * look, ..page("recent_runs", params) }.with_some()
 }
 
 fn other_lists() -> Vec<Asked> {

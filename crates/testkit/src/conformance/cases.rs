@@ -89,6 +89,12 @@ macro_rules! for_each_conformance_case {
                 c14_the_stores_agree_on_the_use_of_every_limit,
                 c14_the_jobs_of_a_schedule_carry_its_tags,
             }
+            overview {
+                d12_the_last_runs_of_many_schedules_are_read_at_once,
+                d12_a_long_line_of_waiting_jobs_is_looked_through_up_to_a_bound,
+                d03_the_name_of_a_deleted_schedule_is_still_known,
+                b10_some_jobs_are_read_at_once_wherever_they_are,
+            }
             readings {
                 b10_jobs_made_at_the_same_instant_are_listed_once_each,
                 b10_jobs_are_found_by_the_state_they_are_in,
