@@ -8,10 +8,12 @@ use crate::invalid::Invalid;
 use crate::job::{JobState, JobView};
 use crate::run::{ErrorCode, Outcome, Trigger};
 use crate::schedule::Schedule;
+use crate::series::SeriesBucket;
+use crate::slot::SlotRow;
 use crate::statistics::ScheduleSamples;
 use crate::store::{Reservation, StoreResult, Template};
 use async_trait::async_trait;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use std::collections::BTreeMap;
 
 /// The most rows that one call of a filtered list looks at.
@@ -92,6 +94,8 @@ pub struct JobFilter {
     pub job_type: Option<String>,
     /// Made by this schedule.
     pub schedule_id: Option<ScheduleId>,
+    /// Whose run did not complete for this reason.
+    pub error_code: Option<ErrorCode>,
     /// With this tag.
     pub tag: Option<String>,
     /// Whose they are.
@@ -121,6 +125,8 @@ pub enum JobSource {
     Runs,
     /// What has ended in one way other than well.
     RunsNotCompleted,
+    /// What has ended with one error code.
+    RunsOfError,
 }
 
 impl JobFilter {
@@ -131,6 +137,9 @@ impl JobFilter {
         }
         if self.owner.is_some() {
             return JobSource::Owner;
+        }
+        if self.error_code.is_some() {
+            return JobSource::RunsOfError;
         }
         match self.place {
             JobsIn::Anywhere => JobSource::All,
@@ -144,15 +153,17 @@ impl JobFilter {
 
     /// Whether anything must be checked row by row, beside what leads to the rows.
     pub fn checks_rows(&self) -> bool {
-        let Self { place, queue, job_type, schedule_id: _, tag, owner, since: _, until: _ } = self;
+        let Self { place, queue, job_type, schedule_id: _, error_code, tag, owner, since: _, until: _ } = self;
         let source = self.source();
         let led_by_place = match source {
             JobSource::Queue | JobSource::Running | JobSource::RunsNotCompleted => true,
             JobSource::Runs => *place == JobsIn::Ended,
+            JobSource::RunsOfError => matches!(place, JobsIn::Anywhere | JobsIn::Ended),
             JobSource::All | JobSource::Schedule | JobSource::Owner | JobSource::Delayed => *place == JobsIn::Anywhere,
         };
         let led_by_owner = owner.is_none() || source == JobSource::Owner;
-        !led_by_place || !led_by_owner || queue.is_some() || job_type.is_some() || tag.is_some()
+        let led_by_error = error_code.is_none() || source == JobSource::RunsOfError;
+        !led_by_place || !led_by_owner || !led_by_error || queue.is_some() || job_type.is_some() || tag.is_some()
     }
 
     /// How many rows are looked at for a page: as many as it holds, and one more, unless some may not pass.
@@ -389,6 +400,24 @@ pub trait Readings: Send + Sync {
     /// What one schedule did since an instant, for [`crate::statistics::ScheduleStatistics`]. No schedule, no samples.
     async fn schedule_samples(&self, id: ScheduleId, since: Timestamp) -> StoreResult<ScheduleSamples>;
 
+    /// What was decided about the slots of a schedule from one instant up to another (not included), latest slot first: at
+    /// most `limit` rows, ranges that reach into that time among them.
+    async fn slots_between(
+        &self, id: ScheduleId, from: Timestamp, until: Timestamp, limit: usize,
+    ) -> StoreResult<Vec<SlotRow>>;
+
+    /// How the work for the slots of that time ended, by slot: how the last job of each did, all retries counted in. Of
+    /// the latest `limit` rows of the ledger; slots without a job, and jobs that have not ended, are absent.
+    async fn slot_ends(
+        &self, id: ScheduleId, from: Timestamp, until: Timestamp, limit: usize,
+    ) -> StoreResult<BTreeMap<Timestamp, Outcome>>;
+
+    /// How the runs ended that did so from one instant up to another (not included), in buckets of one length; only those
+    /// in which something ended, in order. Reads every run of that time: whoever asks keeps what is over.
+    async fn run_series(
+        &self, from: Timestamp, until: Timestamp, step: SignedDuration,
+    ) -> StoreResult<Vec<SeriesBucket>>;
+
     /// Figures of the whole; runs are counted that ended at or after an instant.
     async fn stats(&self, ended_since: Timestamp) -> StoreResult<Stats>;
 
@@ -435,6 +464,8 @@ mod tests {
             JobFilter { place: JobsIn::Ended, ..all() },
             JobFilter { owner: text(), ..all() },
             JobFilter { schedule_id, ..all() },
+            JobFilter { error_code: Some(ErrorCode::Timeout), ..all() },
+            JobFilter { error_code: Some(ErrorCode::Timeout), place: JobsIn::Ended, ..all() },
         ] {
             assert!(!filter.checks_rows() && filter.look_at(50) == 51, "{filter:?}");
         }
@@ -447,6 +478,8 @@ mod tests {
             JobFilter { queue: text(), ..all() },
             JobFilter { job_type: text(), ..all() },
             JobFilter { tag: text(), ..state(JobState::Failed) },
+            JobFilter { error_code: Some(ErrorCode::Timeout), ..state(JobState::Failed) },
+            JobFilter { error_code: Some(ErrorCode::Timeout), owner: text(), ..all() },
         ] {
             assert!(filter.checks_rows() && filter.look_at(50) == SCAN_MAX, "{filter:?}");
         }

@@ -284,7 +284,8 @@ fn topic_of(action: &str) -> &'static str {
 
 /// Whether what is nobody's own is told to everybody, as its list is shown to everybody.
 fn is_shared(topic: &str) -> bool {
-    let shared = ["queues", "templates", "calendars", "cron_presets", "settings", "channels", "rules", "limits", "nodes"];
+    let shared =
+        ["queues", "templates", "calendars", "cron_presets", "settings", "channels", "rules", "limits", "nodes"];
     shared.contains(&topic)
 }
 

@@ -34,7 +34,10 @@ pub mod words {
     pub use punctual_core::readings::{
         Ended, JobFilter, NodeRow, Page, QueueRow, Readings, RecentRun, ScheduleFilter, Stats,
     };
+    pub use punctual_core::run::Outcome;
     pub use punctual_core::schedule::{Schedule, ScheduleDefinition};
+    pub use punctual_core::series::SeriesBucket;
+    pub use punctual_core::slot::SlotRow;
     pub use punctual_core::statistics::ScheduleSamples;
     pub use punctual_core::store::{Lease, Reservation, Store, StoreError, StoreResult, Template};
     pub use punctual_core::unique::Enqueued;
@@ -64,6 +67,15 @@ macro_rules! with_verbs {
             async fn nodes(&self, alive: bool, before: Option<NodeId>, limit: usize) -> Vec<NodeRow>;
             async fn templates(&self, after: Option<&str>, limit: usize) -> Vec<Template>;
             async fn schedule_samples(&self, id: ScheduleId, since: Timestamp) -> ScheduleSamples;
+            async fn slots_between(
+                &self, id: ScheduleId, from: Timestamp, until: Timestamp, limit: usize
+            ) -> Vec<SlotRow>;
+            async fn slot_ends(
+                &self, id: ScheduleId, from: Timestamp, until: Timestamp, limit: usize
+            ) -> BTreeMap<Timestamp, Outcome>;
+            async fn run_series(
+                &self, from: Timestamp, until: Timestamp, step: SignedDuration
+            ) -> Vec<SeriesBucket>;
             async fn stats(&self, ended_since: Timestamp) -> Stats;
         }
     };

@@ -1,7 +1,7 @@
 //! Jobs and runs: make, list, look at, cancel, retry, move, edit.
 
 use super::job_shapes::{ArtifactBody, JobBody, LogLineBody, NewJobBody, RunBody, ScheduleNames};
-use super::words::StateWord;
+use super::words::{ErrorCodeWord, StateWord};
 use super::{Page, Paging};
 use crate::auth::Caller;
 use crate::change::{Action, Ask, Made, Told};
@@ -21,6 +21,7 @@ use punctual_core::invalid::Invalid;
 use punctual_core::job::{Job, JobState, JobView, NewJob, Origin};
 use punctual_core::order::Move;
 use punctual_core::readings::{JobFilter, JobsIn};
+use punctual_core::run::ErrorCode;
 use punctual_core::store::Cancelled;
 use punctual_core::trace::SpanValue;
 use serde::{Deserialize, Serialize};
@@ -161,6 +162,9 @@ pub(crate) struct JobsAsked {
     job_type: Option<String>,
     /// Made by this schedule.
     schedule_id: Option<Uuid>,
+    /// Whose run did not complete for this reason.
+    #[param(value_type = Option<ErrorCodeWord>)]
+    error_code: Option<ErrorCode>,
     /// With this tag.
     tag: Option<String>,
     /// Of this owner; only an admin can ask for another than his own.
@@ -187,6 +191,7 @@ impl JobsAsked {
             queue: self.queue.clone(),
             job_type: self.job_type.clone(),
             schedule_id: self.schedule_id.map(ScheduleId),
+            error_code: self.error_code,
             tag: self.tag.clone(),
             owner: caller.scope().or_else(|| self.owner.clone()),
             since: self.since,

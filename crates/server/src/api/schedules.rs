@@ -214,9 +214,8 @@ async fn shown_list(state: &AppState, schedules: &[Schedule], recent: usize) -> 
     for run in state.store.recent_runs(&ids, recent).await? {
         runs.entry(run.schedule_id).or_default().push(run);
     }
-    let with_runs = |schedule: &Schedule| {
-        ScheduleBody::from(schedule).with_recent(runs.remove(&schedule.id).unwrap_or_default())
-    };
+    let with_runs =
+        |schedule: &Schedule| ScheduleBody::from(schedule).with_recent(runs.remove(&schedule.id).unwrap_or_default());
     Ok(schedules.iter().map(with_runs).collect())
 }
 

@@ -65,7 +65,8 @@ async fn b10_a_change_says_which_list_it_is_about(world: &World) {
     let flow = json!({ "steps": [{ "name": "a", "target": { "kind": "task", "name": "work" } }] });
     world.call("PUT", "/flows/nightly").json(&flow).send().await.expect(200);
     world.call("PUT", "/limits/queue:mail").json(&json!({ "concurrency": 2 })).send().await.expect(200);
-    let channel = json!({ "name": "hook", "kind": "webhook", "url": "https://example.test/hook" });
+    let target = json!({ "kind": "slack", "url": "https://hooks.example/services" });
+    let channel = json!({ "name": "ops", "target": target });
     world.post("/channels", &channel).await.expect(201);
     for (kind, topic) in [("flow.save", "flows"), ("limit.set", "limits"), ("channel.create", "channels")] {
         let told: Value = serde_json::from_str(&all.until(kind).await.data).unwrap();
