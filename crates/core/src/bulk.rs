@@ -9,6 +9,7 @@ use crate::invalid::Invalid;
 use crate::job::JobState;
 use crate::name;
 use crate::readings::{JobFilter, JobsIn};
+use crate::run::ErrorCode;
 use crate::words::words;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -77,6 +78,10 @@ impl NewBulk {
             }
             _ => {}
         }
+        if self.filter.error_code.is_some() && self.action != BulkAction::Retry {
+            return Err(Invalid::new("error_code", "is had by jobs that have ended, and these cannot be changed so")
+                .remedy("leave it out, or retry them"));
+        }
         let JobFilter { queue, job_type, tag, owner, .. } = &self.filter;
         let texts = [("queue", queue), ("job_type", job_type), ("tag", tag), ("owner", owner), ("by", &self.by)];
         texts.into_iter().try_for_each(|(field, text)| name::check_text(field, text.as_deref().unwrap_or_default()))
@@ -102,12 +107,13 @@ impl NewBulk {
 
     /// How its filter is stored.
     pub fn filter_document(&self) -> FilterDocument {
-        let JobFilter { place, queue, job_type, schedule_id, tag, owner, since, until } = self.filter.clone();
+        let JobFilter { place, queue, job_type, schedule_id, error_code, tag, owner, since, until } =
+            self.filter.clone();
         let state = match place {
             JobsIn::State(state) => Some(state),
             JobsIn::Anywhere | JobsIn::Ended => None,
         };
-        FilterDocument { state, queue, job_type, schedule_id, tag, owner, since, until }
+        FilterDocument { state, queue, job_type, schedule_id, error_code, tag, owner, since, until }
     }
 }
 
@@ -127,6 +133,9 @@ pub struct FilterDocument {
     /// Made by this schedule.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub schedule_id: Option<ScheduleId>,
+    /// Whose run did not complete for this reason.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error_code: Option<ErrorCode>,
     /// With this tag.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tag: Option<String>,
@@ -150,9 +159,9 @@ impl FilterDocument {
 
 impl From<FilterDocument> for JobFilter {
     fn from(document: FilterDocument) -> Self {
-        let FilterDocument { state, queue, job_type, schedule_id, tag, owner, since, until } = document;
+        let FilterDocument { state, queue, job_type, schedule_id, error_code, tag, owner, since, until } = document;
         let place = state.map_or(JobsIn::Anywhere, JobsIn::State);
-        Self { place, queue, job_type, schedule_id, tag, owner, since, until }
+        Self { place, queue, job_type, schedule_id, error_code, tag, owner, since, until }
     }
 }
 
@@ -256,6 +265,12 @@ mod tests {
         }
         let nothing = NewBulk { priority: None, ..asked(BulkAction::Reprioritise, JobsIn::Anywhere) };
         assert_eq!(nothing.validate().unwrap_err().field, "priority");
+        let of_error = |action| {
+            let filter = JobFilter { error_code: Some(ErrorCode::Timeout), ..JobFilter::default() };
+            NewBulk { filter, ..asked(action, JobsIn::Anywhere) }
+        };
+        assert_eq!(of_error(BulkAction::Retry).validate(), Ok(()));
+        assert_eq!(of_error(BulkAction::Cancel).validate().unwrap_err().field, "error_code");
         let needless = NewBulk { priority: Some(1), ..asked(BulkAction::Cancel, JobsIn::Anywhere) };
         assert_eq!(needless.validate().unwrap_err().field, "priority");
     }
@@ -284,6 +299,7 @@ mod tests {
         let bulk = NewBulk {
             filter: JobFilter {
                 queue: Some("q".into()),
+                error_code: Some(ErrorCode::NodeLost),
                 since: Timestamp::from_second(7).ok(),
                 ..asked(BulkAction::Cancel, JobsIn::State(JobState::Queued)).filter
             },

@@ -6,12 +6,14 @@
 use crate::id::{JobId, NodeId, ReservationId, ScheduleId};
 use crate::invalid::Invalid;
 use crate::job::{JobState, JobView};
-use crate::run::Outcome;
+use crate::run::{ErrorCode, Outcome, Trigger};
 use crate::schedule::Schedule;
+use crate::series::SeriesBucket;
+use crate::slot::SlotRow;
 use crate::statistics::ScheduleSamples;
 use crate::store::{Reservation, StoreResult, Template};
 use async_trait::async_trait;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use std::collections::BTreeMap;
 
 /// The most rows that one call of a filtered list looks at.
@@ -92,6 +94,8 @@ pub struct JobFilter {
     pub job_type: Option<String>,
     /// Made by this schedule.
     pub schedule_id: Option<ScheduleId>,
+    /// Whose run did not complete for this reason.
+    pub error_code: Option<ErrorCode>,
     /// With this tag.
     pub tag: Option<String>,
     /// Whose they are.
@@ -121,6 +125,8 @@ pub enum JobSource {
     Runs,
     /// What has ended in one way other than well.
     RunsNotCompleted,
+    /// What has ended with one error code.
+    RunsOfError,
 }
 
 impl JobFilter {
@@ -131,6 +137,9 @@ impl JobFilter {
         }
         if self.owner.is_some() {
             return JobSource::Owner;
+        }
+        if self.error_code.is_some() {
+            return JobSource::RunsOfError;
         }
         match self.place {
             JobsIn::Anywhere => JobSource::All,
@@ -144,15 +153,17 @@ impl JobFilter {
 
     /// Whether anything must be checked row by row, beside what leads to the rows.
     pub fn checks_rows(&self) -> bool {
-        let Self { place, queue, job_type, schedule_id: _, tag, owner, since: _, until: _ } = self;
+        let Self { place, queue, job_type, schedule_id: _, error_code, tag, owner, since: _, until: _ } = self;
         let source = self.source();
         let led_by_place = match source {
             JobSource::Queue | JobSource::Running | JobSource::RunsNotCompleted => true,
             JobSource::Runs => *place == JobsIn::Ended,
+            JobSource::RunsOfError => matches!(place, JobsIn::Anywhere | JobsIn::Ended),
             JobSource::All | JobSource::Schedule | JobSource::Owner | JobSource::Delayed => *place == JobsIn::Anywhere,
         };
         let led_by_owner = owner.is_none() || source == JobSource::Owner;
-        !led_by_place || !led_by_owner || queue.is_some() || job_type.is_some() || tag.is_some()
+        let led_by_error = error_code.is_none() || source == JobSource::RunsOfError;
+        !led_by_place || !led_by_owner || !led_by_error || queue.is_some() || job_type.is_some() || tag.is_some()
     }
 
     /// How many rows are looked at for a page: as many as it holds, and one more, unless some may not pass.
@@ -301,6 +312,43 @@ pub struct Ended {
     pub job_id: JobId,
 }
 
+/// How many of a schedule's latest jobs are looked at for its recent runs: those behind a longer line of waiting ones are
+/// not found.
+pub const RECENT_LOOK: usize = 100;
+
+/// How many characters of an error are told beside a recent run.
+pub const RECENT_ERROR_MAX: usize = 200;
+
+/// One of the last runs of a schedule, as far as a row of small marks needs it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecentRun {
+    /// Whose.
+    pub schedule_id: ScheduleId,
+    /// Which.
+    pub job_id: JobId,
+    /// For which slot.
+    pub slot_at: Option<Timestamp>,
+    /// What made it.
+    pub trigger: Trigger,
+    /// When it began; `None` when it never did.
+    pub started_at: Option<Timestamp>,
+    /// When it ended.
+    pub finished_at: Timestamp,
+    /// How.
+    pub outcome: Outcome,
+    /// Why it did not complete.
+    pub error_code: Option<ErrorCode>,
+    /// The first line of the same in words, cut to [`RECENT_ERROR_MAX`] characters.
+    pub error: Option<String>,
+}
+
+impl RecentRun {
+    /// The first line of an error, cut.
+    pub fn first_line(error: &str) -> String {
+        error.lines().next().unwrap_or_default().chars().take(RECENT_ERROR_MAX).collect()
+    }
+}
+
 /// What is read for people and programs that look from outside.
 #[async_trait]
 pub trait Readings: Send + Sync {
@@ -324,6 +372,16 @@ pub trait Readings: Send + Sync {
     /// The schedules that are due next, soonest first.
     async fn next_schedules(&self, owner: Option<&str>, limit: usize) -> StoreResult<Vec<Schedule>>;
 
+    /// The last runs of some schedules that have ended, at most `limit` of each: in the order of the schedules, and for
+    /// each the one made latest first. Of each schedule the latest [`RECENT_LOOK`] jobs are looked at.
+    async fn recent_runs(&self, schedules: &[ScheduleId], limit: usize) -> StoreResult<Vec<RecentRun>>;
+
+    /// The names of some schedules, also of deleted ones.
+    async fn schedule_names(&self, ids: &[ScheduleId]) -> StoreResult<BTreeMap<ScheduleId, String>>;
+
+    /// Some jobs, wherever they are, in the order of their ids as given; those that nobody knows are left out.
+    async fn jobs_by_id(&self, ids: &[JobId]) -> StoreResult<Vec<JobView>>;
+
     /// Queues in order of name, after a name.
     async fn queues(&self, after: Option<&str>, limit: usize) -> StoreResult<Vec<QueueRow>>;
 
@@ -341,6 +399,24 @@ pub trait Readings: Send + Sync {
 
     /// What one schedule did since an instant, for [`crate::statistics::ScheduleStatistics`]. No schedule, no samples.
     async fn schedule_samples(&self, id: ScheduleId, since: Timestamp) -> StoreResult<ScheduleSamples>;
+
+    /// What was decided about the slots of a schedule from one instant up to another (not included), latest slot first: at
+    /// most `limit` rows, ranges that reach into that time among them.
+    async fn slots_between(
+        &self, id: ScheduleId, from: Timestamp, until: Timestamp, limit: usize,
+    ) -> StoreResult<Vec<SlotRow>>;
+
+    /// How the work for the slots of that time ended, by slot: how the last job of each did, all retries counted in. Of
+    /// the latest `limit` rows of the ledger; slots without a job, and jobs that have not ended, are absent.
+    async fn slot_ends(
+        &self, id: ScheduleId, from: Timestamp, until: Timestamp, limit: usize,
+    ) -> StoreResult<BTreeMap<Timestamp, Outcome>>;
+
+    /// How the runs ended that did so from one instant up to another (not included), in buckets of one length; only those
+    /// in which something ended, in order. Reads every run of that time: whoever asks keeps what is over.
+    async fn run_series(
+        &self, from: Timestamp, until: Timestamp, step: SignedDuration,
+    ) -> StoreResult<Vec<SeriesBucket>>;
 
     /// Figures of the whole; runs are counted that ended at or after an instant.
     async fn stats(&self, ended_since: Timestamp) -> StoreResult<Stats>;
@@ -388,6 +464,8 @@ mod tests {
             JobFilter { place: JobsIn::Ended, ..all() },
             JobFilter { owner: text(), ..all() },
             JobFilter { schedule_id, ..all() },
+            JobFilter { error_code: Some(ErrorCode::Timeout), ..all() },
+            JobFilter { error_code: Some(ErrorCode::Timeout), place: JobsIn::Ended, ..all() },
         ] {
             assert!(!filter.checks_rows() && filter.look_at(50) == 51, "{filter:?}");
         }
@@ -400,9 +478,18 @@ mod tests {
             JobFilter { queue: text(), ..all() },
             JobFilter { job_type: text(), ..all() },
             JobFilter { tag: text(), ..state(JobState::Failed) },
+            JobFilter { error_code: Some(ErrorCode::Timeout), ..state(JobState::Failed) },
+            JobFilter { error_code: Some(ErrorCode::Timeout), owner: text(), ..all() },
         ] {
             assert!(filter.checks_rows() && filter.look_at(50) == SCAN_MAX, "{filter:?}");
         }
+    }
+
+    #[test]
+    fn of_an_error_the_first_line_is_told() {
+        assert_eq!(RecentRun::first_line("no such host\nat line 7"), "no such host");
+        assert_eq!(RecentRun::first_line(""), "");
+        assert_eq!(RecentRun::first_line(&"ü".repeat(201)), "ü".repeat(200));
     }
 
     #[test]

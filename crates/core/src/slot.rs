@@ -106,3 +106,12 @@ pub struct SlotRow {
     /// The reason in more words, where there is more to say: which holiday, whose pause.
     pub note: Option<String>,
 }
+
+impl SlotRow {
+    /// Rows in the order of a list, the latest slot first, and no more than so many.
+    pub fn latest(mut rows: Vec<Self>, limit: usize) -> Vec<Self> {
+        rows.sort_unstable_by_key(|row| std::cmp::Reverse(row.slot_at));
+        rows.truncate(limit);
+        rows
+    }
+}

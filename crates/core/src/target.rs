@@ -143,6 +143,27 @@ impl Target {
         }
     }
 
+    /// What it does in one line of at most so many characters, for lists: the command, the call, the name.
+    pub fn in_a_line(&self, most: usize) -> String {
+        let words = match self {
+            Self::Command(command) => command.argv.join(" "),
+            Self::Http(http) => format!("{} {}", http.method, http.url),
+            Self::Sql(sql) => {
+                let what = sql.function.as_deref().or(sql.statement.as_deref()).unwrap_or_default();
+                format!("{}:{what}", sql.connection)
+            }
+            Self::Task(task) => task.name.clone(),
+            Self::Flow(flow) => flow.name.clone(),
+            Self::Graph(graph) => graph.id.clone(),
+        };
+        let mut line: String = words.chars().map(|c| if matches!(c, '\n' | '\r' | '\t') { ' ' } else { c }).collect();
+        if let Some((cut, _)) = line.char_indices().nth(most) {
+            line.truncate(cut);
+            line.push('…');
+        }
+        line
+    }
+
     /// Refuses what could never run.
     pub fn validate(&self) -> Result<(), Invalid> {
         let named =
@@ -174,6 +195,16 @@ mod tests {
         let unknown = r#"{"kind":"command","argv":["x"],"shel":true}"#;
         assert!(serde_json::from_str::<Target>(unknown).unwrap_err().to_string().contains("shel"));
         assert!(serde_json::from_str::<Target>(r#"{"kind":"teleport"}"#).is_err());
+    }
+
+    #[test]
+    fn d06_a_target_is_told_in_one_line() {
+        assert_eq!(Target::command(["sh", "-c", "a\nb"]).in_a_line(40), "sh -c a b");
+        assert_eq!(Target::command(["echo", "äöü"]).in_a_line(6), "echo ä…");
+        assert_eq!(Target::Http(Http::new("POST", "https://x.test/")).in_a_line(40), "POST https://x.test/");
+        assert_eq!(Target::Sql(Sql::function("app", "close_day")).in_a_line(40), "app:close_day");
+        assert_eq!(Target::task("mail").in_a_line(4), "mail");
+        assert_eq!(Target::flow("nightly").in_a_line(40), "nightly");
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! The event stream: what happens in the store, whoever does it, told to whoever listens.
 //!
 //! One follower for each server looks into the store when it is woken or a second has passed, for as long as somebody
-//! listens: jobs made, started and ended, and what people changed (from the audit log). So events of other nodes are
-//! told, too. Ids count within this server; whoever comes back with one that is too old, or from another server, is told
+//! listens: jobs made, started and ended, nodes that came and went, and what people changed (from the audit log). So
+//! events of other nodes are told, too, and each says by its topic which list it is about. Ids count within this server; whoever comes back with one that is too old, or from another server, is told
 //! to read anew (`reset`). The same is told to whoever reads too slowly, and when more happens than is followed.
 
 use crate::auth::Caller;
@@ -16,13 +16,13 @@ use futures_util::Stream;
 use futures_util::stream::unfold;
 use jiff::{SignedDuration, Timestamp};
 use punctual_core::access::{AuditRow, Role};
-use punctual_core::id::{AuditId, JobId};
+use punctual_core::id::{AuditId, JobId, NodeId};
 use punctual_core::job::{JobState, JobView};
 use punctual_core::readings::{Ended, JobFilter, JobsIn};
 use punctual_core::store::{Store, StoreResult};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -120,7 +120,11 @@ impl Inner {
 
     fn tell(&self, topic: &'static str, kind: impl Into<String>, owner: Option<String>, data: &Value) {
         let mut kept = self.kept();
-        let event = Event { number: kept.next, topic, kind: kind.into(), owner, data: data.to_string() };
+        let mut told = json!({ "topic": topic });
+        if let (Some(told), Some(data)) = (told.as_object_mut(), data.as_object()) {
+            told.extend(data.clone());
+        }
+        let event = Event { number: kept.next, topic, kind: kind.into(), owner, data: told.to_string() };
         kept.next += 1;
         if kept.events.len() >= KEPT {
             kept.events.pop_front();
@@ -169,6 +173,8 @@ struct Follower {
     started: HashSet<JobId>,
     ended: HashSet<JobId>,
     changed: HashSet<AuditId>,
+    /// The nodes that hold a lease, with their names.
+    nodes: HashMap<NodeId, String>,
 }
 
 impl Follower {
@@ -181,6 +187,7 @@ impl Follower {
             started: running.items.iter().map(|view| view.job.id).collect(),
             ended: HashSet::new(),
             changed: HashSet::new(),
+            nodes: live_nodes(store).await?,
         })
     }
 
@@ -206,7 +213,23 @@ impl Follower {
             }
         }
         self.changed = changed.iter().map(|row| row.id).collect();
+        let nodes = live_nodes(store).await?;
+        tell_nodes(hub, "node.joined", &nodes, &self.nodes);
+        tell_nodes(hub, "node.gone", &self.nodes, &nodes);
+        self.nodes = nodes;
         Ok(())
+    }
+}
+
+async fn live_nodes(store: &dyn Store) -> StoreResult<HashMap<NodeId, String>> {
+    Ok(store.node_pulses().await?.into_iter().map(|pulse| (pulse.node_id, pulse.name)).collect())
+}
+
+/// Tells of the nodes that are among some and not among others. Whether one that is gone left or was lost is in the list
+/// of nodes.
+fn tell_nodes(hub: &Inner, kind: &str, some: &HashMap<NodeId, String>, others: &HashMap<NodeId, String>) {
+    for (id, name) in some.iter().filter(|(id, _)| !others.contains_key(id)) {
+        hub.tell("nodes", kind, None, &json!({ "id": id, "name": name }));
     }
 }
 
@@ -232,17 +255,38 @@ fn tell_change(hub: &Inner, row: &AuditRow) {
         owner: Option<String>,
     }
     let owner = [&row.after, &row.before].into_iter().flatten().find_map(|json| json.to::<Owned>().ok()?.owner);
-    let topic = match row.action.split('.').next() {
-        Some("schedule") => "schedules",
-        Some("queue") => "queues",
-        Some("template") => "templates",
-        Some("calendar") => "calendars",
-        Some("settings") => "settings",
-        Some("token") => "tokens",
-        _ => "jobs",
-    };
+    let topic = topic_of(&row.action);
     let owner = if topic == "tokens" { None } else { owner };
     hub.tell(topic, row.action.clone(), owner, &json!({ "subject": row.subject, "actor": row.actor, "at": row.at }));
+}
+
+/// Which list a change is about: the first word of its name in the audit log says so.
+fn topic_of(action: &str) -> &'static str {
+    match action.split('.').next().unwrap_or_default() {
+        "schedule" | "backfill" => "schedules",
+        "queue" | "serial_key" => "queues",
+        "template" => "templates",
+        "calendar" => "calendars",
+        "cron_preset" => "cron_presets",
+        "settings" => "settings",
+        "token" => "tokens",
+        "flow" => "flows",
+        "grant" => "grants",
+        "billing_account" => "billing_accounts",
+        "channel" => "channels",
+        "rule" => "rules",
+        "alert" => "alerts",
+        "delivery" => "deliveries",
+        "limit" => "limits",
+        _ => "jobs",
+    }
+}
+
+/// Whether what is nobody's own is told to everybody, as its list is shown to everybody.
+fn is_shared(topic: &str) -> bool {
+    let shared =
+        ["queues", "templates", "calendars", "cron_presets", "settings", "channels", "rules", "limits", "nodes"];
+    shared.contains(&topic)
 }
 
 /// What is listened to.
@@ -250,11 +294,30 @@ fn tell_change(hub: &Inner, row: &AuditRow) {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct EventsAsked {
-    /// Some of `jobs,schedules,queues,templates,tokens,calendars,settings`; all unless said otherwise.
+    /// Some of `jobs,schedules,queues,templates,tokens,calendars,settings,flows,grants,channels,rules,alerts,deliveries,`
+    /// `limits,nodes,cron_presets,billing_accounts`, separated by commas; all unless said otherwise.
     topics: Option<String>,
 }
 
-const TOPICS: [&str; 7] = ["jobs", "schedules", "queues", "templates", "tokens", "calendars", "settings"];
+const TOPICS: [&str; 17] = [
+    "jobs",
+    "schedules",
+    "queues",
+    "templates",
+    "tokens",
+    "calendars",
+    "settings",
+    "flows",
+    "grants",
+    "channels",
+    "rules",
+    "alerts",
+    "deliveries",
+    "limits",
+    "nodes",
+    "cron_presets",
+    "billing_accounts",
+];
 
 fn topics(asked: Option<&str>) -> Answered<Vec<&'static str>> {
     let Some(asked) = asked else { return Ok(TOPICS.to_vec()) };
@@ -345,8 +408,7 @@ impl Reader {
             return true;
         }
         let own = match &event.owner {
-            // Queues and templates are everybody's.
-            None => self.caller.role == Role::Admin || matches!(event.topic, "queues" | "templates"),
+            None => self.caller.role == Role::Admin || is_shared(event.topic),
             Some(owner) => self.caller.sees(Some(owner)),
         };
         own && self.topics.contains(&event.topic)

@@ -1,5 +1,6 @@
 //! What all requests share: the store, the settings, the limits, the events and the figures.
 
+use crate::api::series::SeriesCache;
 use crate::auth::Believed;
 use crate::dashboard::Page;
 use crate::events::Hub;
@@ -32,6 +33,7 @@ pub(crate) struct Shared {
     pub(crate) health: Arc<Health>,
     tracer: OnceLock<Arc<dyn Tracer>>,
     pub(crate) hub: Hub,
+    pub(crate) series: SeriesCache,
     pub(crate) graphs: Providers,
     pub(crate) drives: Drives,
     /// Held by whoever looks through the whole store.
@@ -56,6 +58,7 @@ impl AppState {
             metrics: Metrics::default(),
             tracer: OnceLock::new(),
             hub: Hub::new(Arc::clone(&store)),
+            series: SeriesCache::default(),
             graphs: Providers::default(),
             drives: Drives::default(),
             doctor: Mutex::new(()),

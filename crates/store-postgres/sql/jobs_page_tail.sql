@@ -21,5 +21,6 @@ WHERE s.id >= $10 AND ($5::text IS NULL OR l.queue = $5)
       WHEN d.job_id IS NOT NULL THEN 'waiting'
     END
     OR $9 = 'ended' AND r.job_id IS NOT NULL)
+  AND ($12::text IS NULL OR r.error_code = $12)
 ORDER BY s.id DESC
 LIMIT $11

@@ -401,21 +401,24 @@ pub(crate) async fn read_slots(
     let before = before.unwrap_or(Timestamp::MAX);
     let params = params![id.0, time(before), crate::params::limit(limit)];
     let rows = session.rows(sql::slots_page, &params).await?;
-    Ok(rows::collect(&rows, |row| {
-        let mut c = Columns::of(row);
-        Ok(SlotRow {
-            schedule_id: id,
-            slot_at: c.time()?,
-            through: c.time()?,
-            count: c.count()?,
-            decision: c.word()?,
-            reason: c.word()?,
-            job_id: c.optional_id()?,
-            decided_at: c.time()?,
-            node: c.optional_id()?,
-            late_ms: c.next()?,
-            schedule_version: c.next()?,
-            note: c.next()?,
-        })
-    })?)
+    Ok(rows::collect(&rows, |row| slot_row(row, id))?)
+}
+
+/// A row of the ledger.
+pub(crate) fn slot_row(row: &Row, id: ScheduleId) -> Result<SlotRow, Unreadable> {
+    let mut c = Columns::of(row);
+    Ok(SlotRow {
+        schedule_id: id,
+        slot_at: c.time()?,
+        through: c.time()?,
+        count: c.count()?,
+        decision: c.word()?,
+        reason: c.word()?,
+        job_id: c.optional_id()?,
+        decided_at: c.time()?,
+        node: c.optional_id()?,
+        late_ms: c.next()?,
+        schedule_version: c.next()?,
+        note: c.next()?,
+    })
 }

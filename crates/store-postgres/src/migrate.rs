@@ -60,6 +60,12 @@ const MIGRATIONS: &[Migration] = &[
         breaking: false,
         sql: include_str!("../migrations/0015_notifications.sql"),
     },
+    Migration {
+        number: 16,
+        name: "runs_by_error",
+        breaking: false,
+        sql: include_str!("../migrations/0016_runs_by_error.sql"),
+    },
 ];
 
 /// The oldest server this store works on, as it numbers itself.

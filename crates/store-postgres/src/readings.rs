@@ -1,6 +1,7 @@
 //! What is read from outside: lists in keyset pages, and figures that never count a big table.
 
 use crate::error::Work;
+use crate::fire::slot_row;
 use crate::holds::{reservation, reservation_columns};
 use crate::jobs::read_views;
 use crate::params::{Params, limit as whole, params, time};
@@ -8,17 +9,20 @@ use crate::rows::{self, Columns, Unreadable};
 use crate::session::Session;
 use crate::{PostgresStore, Shared, holds, sql};
 use async_trait::async_trait;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use punctual_core::id::{JobId, NodeId, ReservationId, ScheduleId};
 use punctual_core::job::JobView;
 use punctual_core::readings::{
-    COUNT_MAX, Count, Ended, JobFilter, JobSource, NodeRow, Page, PoolFigures, QueueRow, Readings, SCAN_MAX,
-    ScheduleFilter, Stats,
+    COUNT_MAX, Count, Ended, JobFilter, JobSource, NodeRow, Page, PoolFigures, QueueRow, RECENT_LOOK, Readings,
+    RecentRun, SCAN_MAX, ScheduleFilter, Stats,
 };
+use punctual_core::run::{ErrorCode, Outcome};
 use punctual_core::schedule::Schedule;
-use punctual_core::statistics::{RunSample, SAMPLES_MAX, ScheduleSamples, SlotTally};
+use punctual_core::series::SeriesBucket;
+use punctual_core::slot::SlotRow;
+use punctual_core::statistics::{RunSample, SAMPLES_MAX, ScheduleSamples, SlotTally, Spread};
 use punctual_core::store::{Reservation, StoreResult, Template};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use tokio_postgres::Row;
 use uuid::Uuid;
 
@@ -59,6 +63,26 @@ impl Readings for PostgresStore {
         Ok(self.shared.read(sql::next_schedules, params, rows::schedule).await?)
     }
 
+    async fn recent_runs(&self, schedules: &[ScheduleId], limit: usize) -> StoreResult<Vec<RecentRun>> {
+        let ids: Vec<Uuid> = schedules.iter().map(|id| id.0).collect();
+        let params = params![ids, whole(limit), whole(RECENT_LOOK)];
+        Ok(self.shared.read(sql::recent_runs, params, recent_run).await?)
+    }
+
+    async fn schedule_names(&self, ids: &[ScheduleId]) -> StoreResult<BTreeMap<ScheduleId, String>> {
+        let ids: Vec<Uuid> = ids.iter().map(|id| id.0).collect();
+        let names = self.shared.read(sql::schedule_names, params![ids], |row| {
+            let mut c = Columns::of(row);
+            Ok((c.id()?, c.next()?))
+        });
+        Ok(names.await?.into_iter().collect())
+    }
+
+    async fn jobs_by_id(&self, ids: &[JobId]) -> StoreResult<Vec<JobView>> {
+        let ids: Vec<Uuid> = ids.iter().map(|id| id.0).collect();
+        Ok(read_views(&self.shared.session().await?, sql::jobs_with_places, params![ids]).await?)
+    }
+
     async fn queues(&self, after: Option<&str>, limit: usize) -> StoreResult<Vec<QueueRow>> {
         Ok(read_queues(&self.shared, after.unwrap_or_default(), None, limit).await?)
     }
@@ -90,6 +114,33 @@ impl Readings for PostgresStore {
         let runs = self.shared.read(sql::run_samples, made, run_sample).await?;
         let tallies = self.shared.read(sql::slot_tallies, params![id.0, time(since), most], slot_tally).await?;
         Ok(ScheduleSamples::of(runs, tallies))
+    }
+
+    async fn slots_between(
+        &self, id: ScheduleId, from: Timestamp, until: Timestamp, limit: usize,
+    ) -> StoreResult<Vec<SlotRow>> {
+        let within = params![id.0, time(until), time(from), whole(limit)];
+        let slots = self.shared.read(sql::slots_page_between, within, |row| slot_row(row, id)).await?;
+        Ok(SlotRow::latest(slots, limit))
+    }
+
+    async fn slot_ends(
+        &self, id: ScheduleId, from: Timestamp, until: Timestamp, limit: usize,
+    ) -> StoreResult<BTreeMap<Timestamp, Outcome>> {
+        let within = params![id.0, time(until), time(from), whole(limit)];
+        let ends = self.shared.read(sql::slot_ends, within, |row| {
+            let mut c = Columns::of(row);
+            Ok((c.time()?, c.word()?))
+        });
+        Ok(ends.await?.into_iter().collect())
+    }
+
+    async fn run_series(
+        &self, from: Timestamp, until: Timestamp, step: SignedDuration,
+    ) -> StoreResult<Vec<SeriesBucket>> {
+        let step_us = i64::try_from(step.as_micros()).unwrap_or(i64::MAX).max(1);
+        let bucket = |row: &Row| series_bucket(row, from, step_us);
+        Ok(self.shared.read(sql::run_series, params![time(from), time(until), step_us], bucket).await?)
     }
 
     async fn stats(&self, ended_since: Timestamp) -> StoreResult<Stats> {
@@ -129,6 +180,7 @@ pub(crate) fn statements(source: JobSource) -> (&'static str, &'static str) {
         JobSource::Running => (sql::jobs_page_running, sql::scan_running),
         JobSource::Runs => (sql::jobs_page_runs, sql::scan_runs),
         JobSource::RunsNotCompleted => (sql::jobs_page_runs_not_completed, sql::scan_runs_not_completed),
+        JobSource::RunsOfError => (sql::jobs_page_runs_of_error, sql::scan_runs_of_error),
     }
 }
 
@@ -139,6 +191,7 @@ pub(crate) fn scan_params(filter: &JobFilter, before: JobId, look_at: usize, pas
         JobSource::Schedule => params.with(filter.schedule_id.map(|id| id.0)),
         JobSource::Owner => params.with(filter.owner.as_deref()),
         JobSource::RunsNotCompleted => params.with(filter.place.word()),
+        JobSource::RunsOfError => params.with(filter.error_code.map(ErrorCode::as_str)),
         _ => params,
     }
 }
@@ -157,6 +210,7 @@ pub(crate) fn job_page_params(filter: &JobFilter, begin: JobId, end: JobId, limi
         .with(filter.place.word())
         .with(end.0)
         .with(whole(limit.saturating_add(1)))
+        .with(filter.error_code.map(ErrorCode::as_str))
 }
 
 async fn read_jobs(
@@ -255,6 +309,42 @@ fn run_sample(row: &Row) -> Result<RunSample, Unreadable> {
     })
 }
 
+fn series_bucket(row: &Row, from: Timestamp, step_us: i64) -> Result<SeriesBucket, Unreadable> {
+    let mut c = Columns::of(row);
+    let micros = from.as_microsecond() + c.next::<i64>()? * step_us;
+    let mut ended = BTreeMap::new();
+    for outcome in Outcome::ALL {
+        ended.insert(*outcome, c.count()?);
+    }
+    ended.retain(|_, count| *count > 0);
+    let count = usize::try_from(c.count()?).unwrap_or(usize::MAX);
+    let (queue_time, duration) = (spread(&mut c, count)?, spread(&mut c, count)?);
+    let at = Timestamp::from_microsecond(micros).map_err(|e| Unreadable::new("place", e.to_string()))?;
+    Ok(SeriesBucket { at, ended, queue_time, duration })
+}
+
+/// The ranks of some lengths; null when there were none.
+fn spread(c: &mut Columns<'_>, count: usize) -> Result<Option<Spread>, Unreadable> {
+    let mut length = || Ok(c.next::<Option<i64>>()?.map(SignedDuration::from_micros));
+    let (p50, p95, max) = (length()?, length()?, length()?);
+    Ok(p50.zip(p95).zip(max).map(|((p50, p95), max)| Spread { p50, p95, max, count }))
+}
+
+fn recent_run(row: &Row) -> Result<RecentRun, Unreadable> {
+    let mut c = Columns::of(row);
+    Ok(RecentRun {
+        schedule_id: c.id()?,
+        job_id: c.id()?,
+        slot_at: c.optional_time()?,
+        trigger: c.word()?,
+        started_at: c.optional_time()?,
+        finished_at: c.time()?,
+        outcome: c.word()?,
+        error_code: c.optional_word()?,
+        error: c.next::<Option<String>>()?.map(|error| RecentRun::first_line(&error)),
+    })
+}
+
 /// A tally, and how many rows it is of.
 fn slot_tally(row: &Row) -> Result<(u64, SlotTally), Unreadable> {
     let mut c = Columns::of(row);
@@ -293,7 +383,7 @@ fn figures(row: &Row) -> Result<Stats, Unreadable> {
     })
 }
 
-fn word_and_count(row: &Row) -> Result<(punctual_core::run::Outcome, u64), Unreadable> {
+fn word_and_count(row: &Row) -> Result<(Outcome, u64), Unreadable> {
     let mut c = Columns::of(row);
     Ok((c.word()?, c.count()?))
 }

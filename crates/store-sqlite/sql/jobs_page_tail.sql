@@ -13,5 +13,6 @@ WHERE (?6 IS NULL OR l.queue = ?6)
       (SELECT 'queued' FROM punctual_queue AS q WHERE q.job_id = j.id),
       (SELECT iif(d.run_at IS NULL, 'waiting', 'scheduled') FROM punctual_delayed AS d WHERE d.job_id = j.id))
     OR ?10 = 'ended' AND EXISTS (SELECT 1 FROM punctual_runs AS r WHERE r.job_id = j.id))
+  AND (?12 IS NULL OR ?12 = (SELECT r.error_code FROM punctual_runs AS r WHERE r.job_id = j.id))
 ORDER BY s.id DESC
 LIMIT ?11

@@ -376,21 +376,24 @@ pub(crate) fn read_slots(
 ) -> StoreResult<Vec<SlotRow>> {
     let before = before.map_or(i64::MAX, Timestamp::as_microsecond);
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    rows::collect(connection, sql::slots_page, params![id.as_bytes(), before, limit], |row| {
-        let mut c = Columns::of(row);
-        Ok(SlotRow {
-            schedule_id: id,
-            slot_at: c.time()?,
-            through: c.time()?,
-            count: c.count()?,
-            decision: c.word()?,
-            reason: c.word()?,
-            job_id: c.optional_id()?,
-            decided_at: c.time()?,
-            node: c.optional_id()?,
-            late_ms: c.next()?,
-            schedule_version: c.next()?,
-            note: c.next()?,
-        })
+    rows::collect(connection, sql::slots_page, params![id.as_bytes(), before, limit], |row| slot_row(row, id))
+}
+
+/// A row of the ledger.
+pub(crate) fn slot_row(row: &rusqlite::Row<'_>, id: ScheduleId) -> Result<SlotRow, Unreadable> {
+    let mut c = Columns::of(row);
+    Ok(SlotRow {
+        schedule_id: id,
+        slot_at: c.time()?,
+        through: c.time()?,
+        count: c.count()?,
+        decision: c.word()?,
+        reason: c.word()?,
+        job_id: c.optional_id()?,
+        decided_at: c.time()?,
+        node: c.optional_id()?,
+        late_ms: c.next()?,
+        schedule_version: c.next()?,
+        note: c.next()?,
     })
 }

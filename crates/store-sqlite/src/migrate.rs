@@ -58,6 +58,12 @@ const MIGRATIONS: &[Migration] = &[
         breaking: false,
         sql: include_str!("../migrations/0015_notifications.sql"),
     },
+    Migration {
+        number: 16,
+        name: "runs_by_error",
+        breaking: false,
+        sql: include_str!("../migrations/0016_runs_by_error.sql"),
+    },
 ];
 
 /// Brings the file to the newest schema, or refuses one that is too new; says what that took.

@@ -1,23 +1,28 @@
 //! What is read from outside: lists in keyset pages, and figures that never count a big table.
 
+use crate::fire::slot_row;
 use crate::holds::{read_reservation, reservation};
 use crate::jobs::read_view;
 use crate::rows::{self, Columns, Unreadable};
 use crate::tx::value;
 use crate::{SqliteStore, holds, sql};
 use async_trait::async_trait;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use punctual_core::id::{JobId, NodeId, ReservationId, ScheduleId};
 use punctual_core::job::JobView;
 use punctual_core::readings::{
-    COUNT_MAX, Count, Ended, JobFilter, JobSource, NodeRow, Page, QueueRow, Readings, SCAN_MAX, ScheduleFilter, Stats,
+    COUNT_MAX, Count, Ended, JobFilter, JobSource, NodeRow, Page, QueueRow, RECENT_LOOK, Readings, RecentRun, SCAN_MAX,
+    ScheduleFilter, Stats,
 };
+use punctual_core::run::Outcome;
 use punctual_core::schedule::Schedule;
+use punctual_core::series::{SeriesBucket, SeriesSample, buckets_of};
+use punctual_core::slot::SlotRow;
 use punctual_core::statistics::{RunSample, SAMPLES_MAX, ScheduleSamples, SlotTally};
 use punctual_core::store::{Reservation, StoreResult, Template};
 use rusqlite::types::Value;
 use rusqlite::{Connection, params, params_from_iter};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 #[async_trait]
 impl Readings for SqliteStore {
@@ -56,6 +61,33 @@ impl Readings for SqliteStore {
             rows::collect(connection, sql::next_schedules, params, rows::schedule)
         })
         .await
+    }
+
+    async fn recent_runs(&self, schedules: &[ScheduleId], limit: usize) -> StoreResult<Vec<RecentRun>> {
+        let schedules = hex_list(schedules.iter().map(ScheduleId::as_bytes));
+        self.read(move |connection| {
+            let params = params![schedules, whole(limit), whole(RECENT_LOOK)];
+            rows::collect(connection, sql::recent_runs, params, recent_run)
+        })
+        .await
+    }
+
+    async fn schedule_names(&self, ids: &[ScheduleId]) -> StoreResult<BTreeMap<ScheduleId, String>> {
+        let ids = hex_list(ids.iter().map(ScheduleId::as_bytes));
+        self.read(move |connection| {
+            let names = rows::collect(connection, sql::schedule_names, params![ids], |row| {
+                let mut c = Columns::of(row);
+                Ok((c.id()?, c.next()?))
+            })?;
+            Ok(names.into_iter().collect())
+        })
+        .await
+    }
+
+    async fn jobs_by_id(&self, ids: &[JobId]) -> StoreResult<Vec<JobView>> {
+        let ids = ids.to_vec();
+        self.read(move |connection| ids.into_iter().filter_map(|id| read_view(connection, id).transpose()).collect())
+            .await
     }
 
     async fn queues(&self, after: Option<&str>, limit: usize) -> StoreResult<Vec<QueueRow>> {
@@ -112,6 +144,41 @@ impl Readings for SqliteStore {
         .await
     }
 
+    async fn slots_between(
+        &self, id: ScheduleId, from: Timestamp, until: Timestamp, limit: usize,
+    ) -> StoreResult<Vec<SlotRow>> {
+        self.read(move |connection| {
+            let within = params![id.as_bytes(), until.as_microsecond(), from.as_microsecond(), whole(limit)];
+            let slots = rows::collect(connection, sql::slots_page_between, within, |row| slot_row(row, id))?;
+            Ok(SlotRow::latest(slots, limit))
+        })
+        .await
+    }
+
+    async fn slot_ends(
+        &self, id: ScheduleId, from: Timestamp, until: Timestamp, limit: usize,
+    ) -> StoreResult<BTreeMap<Timestamp, Outcome>> {
+        self.read(move |connection| {
+            let within = params![id.as_bytes(), until.as_microsecond(), from.as_microsecond(), whole(limit)];
+            let ends = rows::collect(connection, sql::slot_ends, within, |row| {
+                let mut c = Columns::of(row);
+                Ok((c.time()?, c.word()?))
+            })?;
+            Ok(ends.into_iter().collect())
+        })
+        .await
+    }
+
+    async fn run_series(
+        &self, from: Timestamp, until: Timestamp, step: SignedDuration,
+    ) -> StoreResult<Vec<SeriesBucket>> {
+        self.read(move |connection| {
+            let within = params![from.as_microsecond(), until.as_microsecond()];
+            Ok(buckets_of(rows::collect(connection, sql::run_series, within, series_sample)?, from, step))
+        })
+        .await
+    }
+
     async fn stats(&self, ended_since: Timestamp) -> StoreResult<Stats> {
         self.read(move |connection| read_stats(connection, ended_since)).await
     }
@@ -134,6 +201,12 @@ fn text(text: Option<&String>) -> Value {
     text.map_or(Value::Null, |text| text.clone().into())
 }
 
+/// Ids as a JSON list of their hexadecimal digits: a list is one parameter, and JSON has no bytes.
+fn hex_list<'a>(ids: impl Iterator<Item = &'a [u8; 16]>) -> String {
+    let quoted: Vec<String> = ids.map(|id| format!("\"{:032x}\"", u128::from_be_bytes(*id))).collect();
+    format!("[{}]", quoted.join(","))
+}
+
 /// Jobs whose ids a statement finds, each with where it is.
 fn read_views(connection: &Connection, sql: &str, params: Vec<Value>) -> StoreResult<Vec<JobView>> {
     let ids: Vec<JobId> = rows::collect(connection, sql, params_from_iter(params), |row| Columns::of(row).id())?;
@@ -151,6 +224,7 @@ pub(crate) fn statements(source: JobSource) -> (&'static str, &'static str) {
         JobSource::Running => (sql::jobs_page_running, sql::scan_running),
         JobSource::Runs => (sql::jobs_page_runs, sql::scan_runs),
         JobSource::RunsNotCompleted => (sql::jobs_page_runs_not_completed, sql::scan_runs_not_completed),
+        JobSource::RunsOfError => (sql::jobs_page_runs_of_error, sql::scan_runs_of_error),
     }
 }
 
@@ -160,10 +234,12 @@ pub(crate) fn page_params(
     filter: &JobFilter, (lowest, highest): (JobId, JobId), look_at: usize, limit: usize,
 ) -> Vec<Value> {
     let word = || filter.place.word().map_or(Value::Null, |word| word.to_owned().into());
+    let error_code = || filter.error_code.map_or(Value::Null, |code| code.as_str().to_owned().into());
     let key = match filter.source() {
         JobSource::Schedule => filter.schedule_id.map_or(Value::Null, |id| id.as_bytes().to_vec().into()),
         JobSource::Owner => text(filter.owner.as_ref()),
         JobSource::RunsNotCompleted => word(),
+        JobSource::RunsOfError => error_code(),
         _ => Value::Null,
     };
     vec![
@@ -178,6 +254,7 @@ pub(crate) fn page_params(
         text(filter.tag.as_ref()),
         word(),
         whole(limit.saturating_add(1)),
+        error_code(),
     ]
 }
 
@@ -283,6 +360,30 @@ fn run_sample(row: &rusqlite::Row<'_>) -> Result<RunSample, Unreadable> {
         outcome: c.word()?,
         is_final: c.next()?,
         node_id: c.optional_id()?,
+    })
+}
+
+fn series_sample(row: &rusqlite::Row<'_>) -> Result<SeriesSample, Unreadable> {
+    let mut c = Columns::of(row);
+    let (finished_at, outcome) = (c.time()?, c.word()?);
+    let (waited, took): (Option<i64>, Option<i64>) = (c.next()?, c.next()?);
+    let lengths =
+        waited.zip(took).map(|(waited, took)| (SignedDuration::from_micros(waited), SignedDuration::from_micros(took)));
+    Ok(SeriesSample { finished_at, outcome, lengths })
+}
+
+fn recent_run(row: &rusqlite::Row<'_>) -> Result<RecentRun, Unreadable> {
+    let mut c = Columns::of(row);
+    Ok(RecentRun {
+        schedule_id: c.id()?,
+        job_id: c.id()?,
+        slot_at: c.optional_time()?,
+        trigger: c.word()?,
+        started_at: c.optional_time()?,
+        finished_at: c.time()?,
+        outcome: c.word()?,
+        error_code: c.optional_word()?,
+        error: c.next::<Option<String>>()?.map(|error| RecentRun::first_line(&error)),
     })
 }
 

@@ -31,12 +31,18 @@ pub mod words {
     };
     pub use punctual_core::notify::rule::{Rule, RuleDefinition};
     pub use punctual_core::policies::Policies;
-    pub use punctual_core::readings::{Ended, JobFilter, NodeRow, Page, QueueRow, Readings, ScheduleFilter, Stats};
+    pub use punctual_core::readings::{
+        Ended, JobFilter, NodeRow, Page, QueueRow, Readings, RecentRun, ScheduleFilter, Stats,
+    };
+    pub use punctual_core::run::Outcome;
     pub use punctual_core::schedule::{Schedule, ScheduleDefinition};
+    pub use punctual_core::series::SeriesBucket;
+    pub use punctual_core::slot::SlotRow;
     pub use punctual_core::statistics::ScheduleSamples;
     pub use punctual_core::store::{Lease, Reservation, Store, StoreError, StoreResult, Template};
     pub use punctual_core::unique::Enqueued;
     pub use punctual_core::upkeep::Notice;
+    pub use std::collections::BTreeMap;
 }
 
 /// Hands the verbs of a part of the store port to a macro, together with whatever else that one needs.
@@ -52,12 +58,24 @@ macro_rules! with_verbs {
                 &self, filter: &ScheduleFilter, after: Option<&str>, limit: usize
             ) -> Page<Schedule, String>;
             async fn next_schedules(&self, owner: Option<&str>, limit: usize) -> Vec<Schedule>;
+            async fn recent_runs(&self, schedules: &[ScheduleId], limit: usize) -> Vec<RecentRun>;
+            async fn schedule_names(&self, ids: &[ScheduleId]) -> BTreeMap<ScheduleId, String>;
+            async fn jobs_by_id(&self, ids: &[JobId]) -> Vec<JobView>;
             async fn queues(&self, after: Option<&str>, limit: usize) -> Vec<QueueRow>;
             async fn queue(&self, name: &str) -> Option<QueueRow>;
             async fn reservation_by_id(&self, id: ReservationId) -> Option<Reservation>;
             async fn nodes(&self, alive: bool, before: Option<NodeId>, limit: usize) -> Vec<NodeRow>;
             async fn templates(&self, after: Option<&str>, limit: usize) -> Vec<Template>;
             async fn schedule_samples(&self, id: ScheduleId, since: Timestamp) -> ScheduleSamples;
+            async fn slots_between(
+                &self, id: ScheduleId, from: Timestamp, until: Timestamp, limit: usize
+            ) -> Vec<SlotRow>;
+            async fn slot_ends(
+                &self, id: ScheduleId, from: Timestamp, until: Timestamp, limit: usize
+            ) -> BTreeMap<Timestamp, Outcome>;
+            async fn run_series(
+                &self, from: Timestamp, until: Timestamp, step: SignedDuration
+            ) -> Vec<SeriesBucket>;
             async fn stats(&self, ended_since: Timestamp) -> Stats;
         }
     };

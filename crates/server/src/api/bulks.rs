@@ -1,6 +1,6 @@
 //! Bulk operations: what one would change, beginning it, watching it, stopping it.
 
-use super::words::{BulkActionWord, StateWord};
+use super::words::{BulkActionWord, ErrorCodeWord, StateWord};
 use super::{Page, Paging};
 use crate::auth::Caller;
 use crate::change::{Action, Ask, Made, Told};
@@ -16,6 +16,7 @@ use punctual_core::bulk::{Bulk, BulkAction, FilterDocument, NewBulk};
 use punctual_core::id::BulkId;
 use punctual_core::invalid::Invalid;
 use punctual_core::job::JobState;
+use punctual_core::run::ErrorCode;
 use punctual_core::store::Store;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -36,6 +37,9 @@ pub(crate) struct FilterBody {
     job_type: Option<String>,
     /// Made by this schedule.
     schedule_id: Option<Uuid>,
+    /// Whose run did not complete for this reason; for `retry`.
+    #[schema(value_type = Option<ErrorCodeWord>)]
+    error_code: Option<ErrorCode>,
     /// With this tag.
     tag: Option<String>,
     /// Of this owner; only an admin can ask for another than his own.
@@ -53,6 +57,7 @@ impl FilterBody {
             queue: self.queue.clone(),
             job_type: self.job_type.clone(),
             schedule_id: self.schedule_id.map(Into::into),
+            error_code: self.error_code,
             tag: self.tag.clone(),
             owner: self.owner.clone(),
             since: self.since.map(super::job_shapes::whole_micros),
@@ -63,8 +68,9 @@ impl FilterBody {
 
 impl From<FilterDocument> for FilterBody {
     fn from(document: FilterDocument) -> Self {
-        let FilterDocument { state, queue, job_type, schedule_id, tag, owner, since, until } = document;
-        Self { state, queue, job_type, schedule_id: schedule_id.map(|id| id.0), tag, owner, since, until }
+        let FilterDocument { state, queue, job_type, schedule_id, error_code, tag, owner, since, until } = document;
+        let schedule_id = schedule_id.map(|id| id.0);
+        Self { state, queue, job_type, schedule_id, error_code, tag, owner, since, until }
     }
 }
 

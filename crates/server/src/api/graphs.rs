@@ -124,7 +124,7 @@ pub(crate) async fn run(
     if let (Some(wait), Some(id)) = (wait, response.id())
         && let Some(view) = ended(&ask.state, JobId(id), wait.min(WAIT_MAX)).await?
     {
-        response = response.now(&JobBody::from(view));
+        response = response.now(&super::jobs::shown_one(&ask.state, view).await?);
     }
     Ok(response.into_response())
 }

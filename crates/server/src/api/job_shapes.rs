@@ -8,7 +8,7 @@ use super::words::{
 use crate::auth::Caller;
 use jiff::Timestamp;
 use punctual_core::flow::FlowLink;
-use punctual_core::id::{GrantId, JobId};
+use punctual_core::id::{GrantId, JobId, ScheduleId};
 use punctual_core::invalid::Invalid;
 use punctual_core::job::{Artifact, Job, JobState, JobView, NewJob, Origin, Timeout, Whereabouts};
 use punctual_core::job_key::{JobKey, JobKeyMode};
@@ -19,6 +19,7 @@ use punctual_core::run::{ErrorCode, Outcome, Trigger};
 use punctual_core::target::Target;
 use punctual_core::unique::Unique;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
@@ -32,7 +33,7 @@ pub(crate) struct NewJobBody {
     /// The name of a template to begin with.
     pub(crate) template: Option<String>,
     /// What is filled in for the template's parameters, by name: any JSON of their types.
-    #[schema(value_type = Option<std::collections::BTreeMap<String, serde_json::Value>>)]
+    #[schema(value_type = Option<BTreeMap<String, serde_json::Value>>)]
     pub(crate) parameters: Option<Given>,
     /// What it does; needed unless a template says so.
     #[schema(value_type = Option<TargetDocument>)]
@@ -137,6 +138,9 @@ pub(crate) fn whole_micros(at: Timestamp) -> Timestamp {
     Timestamp::from_microsecond(at.as_microsecond()).unwrap_or(at)
 }
 
+/// The names of schedules by their ids.
+pub(crate) type ScheduleNames = BTreeMap<ScheduleId, String>;
+
 /// A job.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Job)]
@@ -171,6 +175,8 @@ pub(crate) struct JobBody {
     trace_context: Option<String>,
     owner: Option<String>,
     schedule_id: Option<Uuid>,
+    /// The name of that schedule, also when it was deleted since.
+    schedule_name: Option<String>,
     slot_at: Option<Timestamp>,
     attempt: u32,
     retry_of: Option<Uuid>,
@@ -237,19 +243,19 @@ pub(crate) struct RunBody {
     cancel_requested_at: Option<Timestamp>,
 }
 
-impl From<JobView> for JobBody {
-    fn from(view: JobView) -> Self {
+impl JobBody {
+    /// A job, wherever it is; `names` holds the name of its schedule, if it has one.
+    pub(crate) fn of_view(view: JobView, names: &ScheduleNames) -> Self {
         let state = view.state();
         let run = RunBody::of(&view);
         let (queued_at, ready) = match view.whereabouts {
             Whereabouts::Queued { queued_at, ready, .. } => (Some(queued_at), Some(ready)),
             _ => (None, None),
         };
-        Self { queued_at, ready, run, ..Self::of(view.job, state) }
+        let schedule_name = view.job.schedule_id.and_then(|id| names.get(&id).cloned());
+        Self { queued_at, ready, run, schedule_name, ..Self::of(view.job, state) }
     }
-}
 
-impl JobBody {
     /// A job that was just made: everything about it follows from what was asked for and from its id.
     pub(crate) fn made(id: JobId, spec: &NewJob, origin: &Origin) -> Self {
         let created_at = id.made_at();
@@ -283,8 +289,13 @@ impl JobBody {
     }
 
     /// The same, with whether it was there already.
-    pub(crate) fn found(view: JobView, existing: bool) -> Self {
-        Self { existing: Some(existing), ..view.into() }
+    pub(crate) fn found(self, existing: bool) -> Self {
+        Self { existing: Some(existing), ..self }
+    }
+
+    /// The same, with the name of its schedule.
+    pub(crate) fn named(self, schedule_name: Option<String>) -> Self {
+        Self { schedule_name, ..self }
     }
 
     fn of(job: Job, state: JobState) -> Self {
@@ -310,6 +321,7 @@ impl JobBody {
             trace_context: spec.trace_context,
             owner: spec.owner,
             schedule_id: job.schedule_id.map(|id| id.0),
+            schedule_name: None,
             slot_at: job.slot_at,
             attempt: job.attempt,
             retry_of: job.retry_of.map(|id| id.0),

@@ -1,7 +1,7 @@
 //! Jobs and runs: make, list, look at, cancel, retry, move, edit.
 
-use super::job_shapes::{ArtifactBody, JobBody, LogLineBody, NewJobBody, RunBody};
-use super::words::StateWord;
+use super::job_shapes::{ArtifactBody, JobBody, LogLineBody, NewJobBody, RunBody, ScheduleNames};
+use super::words::{ErrorCodeWord, StateWord};
 use super::{Page, Paging};
 use crate::auth::Caller;
 use crate::change::{Action, Ask, Made, Told};
@@ -18,12 +18,14 @@ use jiff::Timestamp;
 use punctual_core::access::{Role, retry_by_hand};
 use punctual_core::id::{JobId, ScheduleId};
 use punctual_core::invalid::Invalid;
-use punctual_core::job::{JobState, JobView, NewJob, Origin};
+use punctual_core::job::{Job, JobState, JobView, NewJob, Origin};
 use punctual_core::order::Move;
 use punctual_core::readings::{JobFilter, JobsIn};
+use punctual_core::run::ErrorCode;
 use punctual_core::store::Cancelled;
 use punctual_core::trace::SpanValue;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
@@ -119,9 +121,31 @@ async fn create_keyed(ask: &Ask, specs: Vec<NewJob>) -> Answered<Vec<JobBody>> {
     for (enqueued, unique) in ask.state.store.enqueue_once(specs).await?.into_iter().zip(unique) {
         let id = enqueued.id;
         let view = ask.state.store.job(id).await?.ok_or_else(|| Problem::not_found("job", &id.to_string()))?;
-        items.push(if unique { JobBody::found(view, !enqueued.is_new) } else { view.into() });
+        let body = shown_one(&ask.state, view).await?;
+        items.push(if unique { body.found(!enqueued.is_new) } else { body });
     }
     Ok(items)
+}
+
+/// Jobs as they are shown; the names of their schedules are one look for all of them.
+pub(crate) async fn shown(state: &AppState, views: Vec<JobView>) -> Answered<Vec<JobBody>> {
+    let names = schedule_names(state, views.iter().map(|view| &view.job)).await?;
+    Ok(views.into_iter().map(|view| JobBody::of_view(view, &names)).collect())
+}
+
+/// One job as it is shown.
+pub(crate) async fn shown_one(state: &AppState, view: JobView) -> Answered<JobBody> {
+    let names = schedule_names(state, std::iter::once(&view.job)).await?;
+    Ok(JobBody::of_view(view, &names))
+}
+
+/// The names of the schedules of some jobs.
+pub(crate) async fn schedule_names(state: &AppState, jobs: impl Iterator<Item = &Job>) -> Answered<ScheduleNames> {
+    let ids: Vec<ScheduleId> = jobs.filter_map(|job| job.schedule_id).collect::<BTreeSet<_>>().into_iter().collect();
+    if ids.is_empty() {
+        return Ok(ScheduleNames::new());
+    }
+    Ok(state.store.schedule_names(&ids).await?)
 }
 
 /// Which jobs, and where in the list.
@@ -138,6 +162,9 @@ pub(crate) struct JobsAsked {
     job_type: Option<String>,
     /// Made by this schedule.
     schedule_id: Option<Uuid>,
+    /// Whose run did not complete for this reason.
+    #[param(value_type = Option<ErrorCodeWord>)]
+    error_code: Option<ErrorCode>,
     /// With this tag.
     tag: Option<String>,
     /// Of this owner; only an admin can ask for another than his own.
@@ -164,6 +191,7 @@ impl JobsAsked {
             queue: self.queue.clone(),
             job_type: self.job_type.clone(),
             schedule_id: self.schedule_id.map(ScheduleId),
+            error_code: self.error_code,
             tag: self.tag.clone(),
             owner: caller.scope().or_else(|| self.owner.clone()),
             since: self.since,
@@ -179,7 +207,7 @@ pub(crate) async fn list(
     State(state): State<AppState>, caller: Caller, Asked(asked): Asked<JobsAsked>,
 ) -> Answered<Json<Page<JobBody>>> {
     let page = read_page(&state, &asked.filter(&caller)?, asked.cursor.as_deref(), asked.limit).await?;
-    Ok(Json(Page::new(page.items.into_iter().map(Into::into).collect(), List::Jobs, page.next.as_ref())))
+    Ok(Json(Page::new(shown(&state, page.items).await?, List::Jobs, page.next.as_ref())))
 }
 
 /// A page of jobs.
@@ -201,7 +229,7 @@ pub(crate) async fn list_runs(
         filter.place = JobsIn::Ended;
     }
     let page = read_page(&state, &filter, asked.cursor.as_deref(), asked.limit).await?;
-    Ok(Json(Page::new(page.items.into_iter().map(Into::into).collect(), List::Jobs, page.next.as_ref())))
+    Ok(Json(Page::new(shown(&state, page.items).await?, List::Jobs, page.next.as_ref())))
 }
 
 /// A job that the caller may see.
@@ -218,7 +246,7 @@ pub(crate) async fn get(State(state): State<AppState>, caller: Caller, Named(id)
     let view = visible(&state, &caller, &id).await?;
     let why = super::waiting::reason(&state, &view).await?;
     let link = state.store.flow_link(view.job.id).await?;
-    Ok(Json(JobBody::from(view).waiting_for(why).in_flow(link)))
+    Ok(Json(shown_one(&state, view).await?.waiting_for(why).in_flow(link)))
 }
 
 /// The last job of a chain: the job itself, or the latest of its retries.
@@ -229,7 +257,7 @@ pub(crate) async fn chain_end(
 ) -> Answered<Json<JobBody>> {
     let view = visible(&state, &caller, &id).await?;
     let last = state.store.chain_end(view.job.id).await?;
-    Ok(Json(last.unwrap_or(view).into()))
+    Ok(Json(shown_one(&state, last.unwrap_or(view)).await?))
 }
 
 /// Look at one run.
@@ -334,8 +362,11 @@ pub(crate) async fn retry(ask: Ask, Named(id): Named) -> Answered<Made> {
     let job = view.job.id;
     let by = Some(ask.caller.owner.clone());
     let planned = view.run().and_then(|run| retry_by_hand(&view.job, run, by.clone()).ok());
+    let name = schedule_names(&ask.state, std::iter::once(&view.job)).await?.into_values().next();
     let tell = move |made: &JobId| match &planned {
-        Some((spec, origin)) => Told::new(format!("job:{made}"), &JobBody::made(*made, spec, origin)),
+        Some((spec, origin)) => {
+            Told::new(format!("job:{made}"), &JobBody::made(*made, spec, origin).named(name.clone()))
+        }
         None => Told::new(format!("job:{made}"), &serde_json::json!({ "id": made })),
     };
     let action = Action::new("job.retry").before(&serde_json::json!({ "retry_of": job }));
@@ -390,7 +421,7 @@ pub(crate) async fn move_to(ask: Ask, Named(id): Named, sent: Sent<MoveBody>) ->
         Told::new(format!("job:{job}"), &serde_json::json!({ "id": job, "moved": words }))
     };
     ask.change(Action::new("job.move"), tell, |store| async move { store.move_job_if_queued(job, to).await }).await?;
-    Ok(Json(visible(&ask.state, &ask.caller, &id).await?.into()))
+    Ok(Json(shown_one(&ask.state, visible(&ask.state, &ask.caller, &id).await?).await?))
 }
 
 /// A job's new input.
@@ -413,5 +444,5 @@ pub(crate) async fn edit(ask: Ask, Named(id): Named, sent: Sent<EditBody>) -> An
     let kept = input.clone();
     let tell = move |made: &JobId| Told::new(format!("job:{job}"), &serde_json::json!({ "id": made, "input": kept }));
     let made = ask.change(action, tell, |store| async move { store.edit_job_if_queued(job, input).await }).await?;
-    Ok(Json(visible(&ask.state, &ask.caller, &made.to_string()).await?.into()))
+    Ok(Json(shown_one(&ask.state, visible(&ask.state, &ask.caller, &made.to_string()).await?).await?))
 }

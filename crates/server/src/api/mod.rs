@@ -22,6 +22,8 @@ pub(crate) mod rules;
 pub(crate) mod schedule_shapes;
 pub(crate) mod schedules;
 pub(crate) mod serial_keys;
+pub(crate) mod series;
+pub(crate) mod slot_days;
 pub(crate) mod statistics;
 pub(crate) mod steering;
 pub(crate) mod system;
@@ -95,6 +97,7 @@ fn guarded() -> OpenApiRouter<AppState> {
         .routes(routes!(steering::skip_next))
         .routes(routes!(plans::runs))
         .routes(routes!(plans::slots))
+        .routes(routes!(slot_days::slot_days))
         .routes(routes!(plans::upcoming))
         .routes(routes!(why::why))
         .routes(routes!(statistics::of_schedule))
@@ -146,6 +149,7 @@ fn guarded() -> OpenApiRouter<AppState> {
         .routes(routes!(installation::get, installation::patch))
         .routes(routes!(system::nodes))
         .routes(routes!(system::stats))
+        .routes(routes!(series::series))
         .routes(routes!(system::audit))
         .routes(routes!(doctor::doctor))
         .routes(routes!(events::stream))

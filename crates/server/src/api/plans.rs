@@ -1,6 +1,6 @@
 //! What a schedule did and will do: its runs, its slots, its next slots.
 
-use super::job_shapes::JobBody;
+use super::job_shapes::{JobBody, whole_micros};
 use super::schedules::visible;
 use super::words::{DecisionWord, ReasonWord};
 use super::{Page, Paging, jobs};
@@ -31,7 +31,7 @@ pub(crate) async fn runs(
     let schedule = visible(&state, &caller, &key).await?;
     let filter = JobFilter { place: JobsIn::Ended, schedule_id: Some(schedule.id), ..JobFilter::default() };
     let page = jobs::read_page(&state, &filter, asked.cursor.as_deref(), asked.limit).await?;
-    Ok(Json(Page::new(page.items.into_iter().map(Into::into).collect(), List::Jobs, page.next.as_ref())))
+    Ok(Json(Page::new(jobs::shown(&state, page.items).await?, List::Jobs, page.next.as_ref())))
 }
 
 /// What was decided about a slot, or about a range of slots.
@@ -75,17 +75,40 @@ impl From<SlotRow> for SlotBody {
     }
 }
 
+/// Which rows of the ledger, and where in it.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct SlotsAsked {
+    /// Only slots at this time or later, and ranges that reach into that time.
+    from: Option<Timestamp>,
+    /// Only slots before this time.
+    until: Option<Timestamp>,
+    /// How many, 1 to 500; 50 unless said otherwise.
+    #[param(minimum = 1, maximum = 500)]
+    limit: Option<u32>,
+    /// `next_cursor` of the page before.
+    cursor: Option<String>,
+}
+
 /// The slot ledger of a schedule, latest slot first.
 #[utoipa::path(get, path = "/schedules/{key}/slots", tag = "schedules",
-    params(("key" = String, Path, description = "id or name"), Paging),
+    params(("key" = String, Path, description = "id or name"), SlotsAsked),
     responses((status = 200, description = "one page", body = Page<SlotBody>)))]
 pub(crate) async fn slots(
-    State(state): State<AppState>, caller: Caller, Named(key): Named, Asked(asked): Asked<Paging>,
+    State(state): State<AppState>, caller: Caller, Named(key): Named, Asked(asked): Asked<SlotsAsked>,
 ) -> Answered<Json<Page<SlotBody>>> {
     let schedule = visible(&state, &caller, &key).await?;
-    let before: Option<Timestamp> = cursor::read(List::Slots, asked.cursor.as_deref())?;
+    let cursor: Option<Timestamp> = cursor::read(List::Slots, asked.cursor.as_deref())?;
     let limit = page_size(asked.limit)?;
-    let rows = state.store.slots(schedule.id, before, limit + 1).await?;
+    let before = [cursor, asked.until.map(whole_micros)].into_iter().flatten().min();
+    let rows = match asked.from.map(whole_micros) {
+        None => state.store.slots(schedule.id, before, limit + 1).await?,
+        Some(from) => {
+            let until = before.unwrap_or(Timestamp::MAX);
+            state.store.slots_between(schedule.id, from, until, limit + 1).await?
+        }
+    };
     Ok(Json(Page::of_rows(rows, limit, List::Slots, |row| row.slot_at.to_string(), Into::into)))
 }
 

@@ -1,5 +1,7 @@
 //! Queues: what waits and runs, pause, order, reservations. Queues are shared: operators steer all of them.
 
+use super::job_shapes::ScheduleNames;
+use super::jobs::schedule_names;
 use super::{Page, Paging};
 use crate::auth::Caller;
 use crate::change::{Action, Ask, Made, Told};
@@ -15,10 +17,12 @@ use punctual_core::access::{Role, SecretHash};
 use punctual_core::duration::{optional_text, text};
 use punctual_core::id::{JobId, ReservationId};
 use punctual_core::invalid::Invalid;
+use punctual_core::job::{JobView, Whereabouts};
 use punctual_core::order::Place;
 use punctual_core::readings::{Count, QueueRow};
 use punctual_core::store::{QueuedJob, Reservation};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::time::Instant;
 use utoipa::ToSchema;
@@ -182,17 +186,41 @@ pub(crate) struct QueuedBody {
     /// Whether it may be claimed.
     ready: bool,
     serial_key: Option<String>,
+    job_type: String,
+    /// What it does, in one line of at most 120 characters.
+    what: String,
+    schedule_id: Option<Uuid>,
+    /// The name of that schedule, also when it was deleted since.
+    schedule_name: Option<String>,
+    attempt: u32,
+    tags: Vec<String>,
+    /// Since when it is in its queue; null when it has just left it.
+    queued_at: Option<Timestamp>,
 }
 
-impl From<QueuedJob> for QueuedBody {
-    fn from(job: QueuedJob) -> Self {
+/// How much is told of what a queued job does.
+const WHAT_MAX: usize = 120;
+
+impl QueuedBody {
+    fn of(queued: QueuedJob, view: JobView, names: &ScheduleNames) -> Self {
+        let job = view.job;
         Self {
-            job_id: job.place.job_id.0,
-            priority: job.place.priority,
-            position: job.place.position.to_string(),
-            created_at: job.place.created_at,
-            ready: job.ready,
-            serial_key: job.serial_key,
+            job_id: queued.place.job_id.0,
+            priority: queued.place.priority,
+            position: queued.place.position.to_string(),
+            created_at: queued.place.created_at,
+            ready: queued.ready,
+            serial_key: queued.serial_key,
+            job_type: job.spec.target.job_type(),
+            what: job.spec.target.in_a_line(WHAT_MAX),
+            schedule_id: job.schedule_id.map(|id| id.0),
+            schedule_name: job.schedule_id.and_then(|id| names.get(&id).cloned()),
+            attempt: job.attempt,
+            tags: job.spec.tags,
+            queued_at: match view.whereabouts {
+                Whereabouts::Queued { queued_at, .. } => Some(queued_at),
+                _ => None,
+            },
         }
     }
 }
@@ -235,17 +263,17 @@ pub(crate) async fn jobs(
         rows.truncate(limit);
         rows.last().map(|row| PlaceKey(row.place))
     });
-    let mut items = Vec::with_capacity(rows.len());
-    for row in rows {
-        if caller.scope().is_none() || owns(&state, &caller, row.place.job_id).await? {
-            items.push(row.into());
-        }
-    }
+    let ids: Vec<JobId> = rows.iter().map(|row| row.place.job_id).collect();
+    let views = if ids.is_empty() { Vec::new() } else { state.store.jobs_by_id(&ids).await? };
+    let mut views: BTreeMap<JobId, JobView> = views.into_iter().map(|view| (view.job.id, view)).collect();
+    views.retain(|_, view| caller.sees(view.job.spec.owner.as_deref()));
+    let names = schedule_names(&state, views.values().map(|view| &view.job)).await?;
+    let of_view = |row: QueuedJob| {
+        let view = views.remove(&row.place.job_id)?;
+        Some(QueuedBody::of(row, view, &names))
+    };
+    let items = rows.into_iter().filter_map(of_view).collect();
     Ok(Json(Page::new(items, List::Jobs, next.flatten().as_ref())))
-}
-
-async fn owns(state: &AppState, caller: &Caller, id: JobId) -> Answered<bool> {
-    Ok(state.store.job(id).await?.is_some_and(|view| caller.sees(view.job.spec.owner.as_deref())))
 }
 
 /// The longest that a call waits for a queue.

@@ -2,7 +2,9 @@
 
 use super::grants::NewGrantBody;
 use super::templates::Given;
-use super::words::{MissedDocument, OutcomeWord, OverlapWord, RetryDocument, SourceWord, TargetDocument};
+use super::words::{
+    ErrorCodeWord, MissedDocument, OutcomeWord, OverlapWord, RetryDocument, SourceWord, TargetDocument, TriggerWord,
+};
 use jiff::{SignedDuration, Timestamp};
 use punctual_core::cron::{Dst, DstGap, DstOverlap, Recurrence, describe};
 use punctual_core::duration::{format_duration, optional_text, parse_duration};
@@ -11,8 +13,9 @@ use punctual_core::invalid::Invalid;
 use punctual_core::job::{NewJob, Timeout};
 use punctual_core::json::Json;
 use punctual_core::name::Name;
+use punctual_core::readings::RecentRun;
 use punctual_core::retry::RetryPolicy;
-use punctual_core::run::Outcome;
+use punctual_core::run::{ErrorCode, Outcome, Trigger};
 use punctual_core::schedule::{Dependency, Missed, Overlap, Pause, Schedule, ScheduleDefinition, Source};
 use punctual_core::target::Target;
 use punctual_core::timing::TimingSpec;
@@ -354,6 +357,50 @@ pub(crate) struct ScheduleBody {
     version: i64,
     created_at: Timestamp,
     updated_at: Timestamp,
+    /// With `recent` in the query: its last runs that have ended, the one made latest first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    recent: Option<Vec<RecentRunBody>>,
+}
+
+impl ScheduleBody {
+    /// The same, with its last runs.
+    pub(crate) fn with_recent(self, runs: Vec<RecentRun>) -> Self {
+        Self { recent: Some(runs.into_iter().map(Into::into).collect()), ..self }
+    }
+}
+
+/// One of the last runs of a schedule.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = RecentRun)]
+pub(crate) struct RecentRunBody {
+    job_id: Uuid,
+    #[schema(value_type = OutcomeWord)]
+    outcome: Outcome,
+    #[schema(value_type = Option<ErrorCodeWord>)]
+    error_code: Option<ErrorCode>,
+    /// The first line, at most 200 characters.
+    error: Option<String>,
+    started_at: Option<Timestamp>,
+    finished_at: Timestamp,
+    slot_at: Option<Timestamp>,
+    /// What made it.
+    #[schema(value_type = TriggerWord)]
+    triggered_by: Trigger,
+}
+
+impl From<RecentRun> for RecentRunBody {
+    fn from(run: RecentRun) -> Self {
+        Self {
+            job_id: run.job_id.0,
+            outcome: run.outcome,
+            error_code: run.error_code,
+            error: run.error,
+            started_at: run.started_at,
+            finished_at: run.finished_at,
+            slot_at: run.slot_at,
+            triggered_by: run.trigger,
+        }
+    }
 }
 
 /// A pause.
@@ -393,6 +440,7 @@ impl From<&Schedule> for ScheduleBody {
             version: schedule.version,
             created_at: schedule.created_at,
             updated_at: schedule.updated_at,
+            recent: None,
         }
     }
 }

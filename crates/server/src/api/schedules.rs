@@ -13,8 +13,9 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use punctual_core::grant::Grant;
+use punctual_core::id::ScheduleId;
 use punctual_core::invalid::Invalid;
-use punctual_core::readings::ScheduleFilter;
+use punctual_core::readings::{RecentRun, ScheduleFilter};
 use punctual_core::schedule::{Schedule, ScheduleDefinition, Source};
 use punctual_core::store::{ScheduleKey, Store, StoreError};
 use serde::Deserialize;
@@ -141,6 +142,9 @@ pub(crate) struct SchedulesAsked {
     /// `next_run` lists those that are due next, soonest first, without further pages.
     #[param(pattern = "^(name|next_run)$")]
     order: Option<String>,
+    /// With the last so many runs of each that have ended, 0 to 20: of its latest 100 jobs. None unless said.
+    #[param(maximum = 20)]
+    recent: Option<usize>,
     /// How many, 1 to 500; 50 unless said otherwise.
     #[param(minimum = 1, maximum = 500)]
     limit: Option<u32>,
@@ -155,6 +159,7 @@ pub(crate) async fn list(
     State(state): State<AppState>, caller: Caller, Asked(asked): Asked<SchedulesAsked>,
 ) -> Answered<Json<Page<ScheduleBody>>> {
     let limit = page_size(asked.limit)?;
+    let recent = recent_asked(asked.recent)?;
     let owner = caller.scope().or(asked.owner);
     match asked.order.as_deref() {
         None | Some("name") => {}
@@ -162,7 +167,7 @@ pub(crate) async fn list(
             let filter = ScheduleFilter { owner, ..ScheduleFilter::default() };
             filter.validate()?;
             let due = state.store.next_schedules(filter.owner.as_deref(), limit).await?;
-            let items = due.iter().map(Into::into).collect();
+            let items = shown_list(&state, &due, recent).await?;
             return Ok(Json(Page::new(items, List::Schedules, None::<&String>)));
         }
         Some(_) => {
@@ -185,7 +190,33 @@ pub(crate) async fn list(
     };
     let after: Option<String> = cursor::read(List::Schedules, asked.cursor.as_deref())?;
     let page = state.store.schedules_by(&filter, after.as_deref(), limit).await?;
-    Ok(Json(Page::new(page.items.iter().map(Into::into).collect(), List::Schedules, page.next.as_ref())))
+    Ok(Json(Page::new(shown_list(&state, &page.items, recent).await?, List::Schedules, page.next.as_ref())))
+}
+
+/// The most recent runs that a list tells of each schedule.
+const RECENT_MAX: usize = 20;
+
+fn recent_asked(asked: Option<usize>) -> Answered<usize> {
+    asked.filter(|recent| *recent > RECENT_MAX).map_or(Ok(asked.unwrap_or(0)), |_| {
+        Err(Problem::new(StatusCode::BAD_REQUEST, "bad_query", "recent is not between 0 and 20")
+            .remedy("ask for 20 at most, and for more with GET /schedules/{key}/runs")
+            .at("recent"))
+    })
+}
+
+/// Schedules as a list shows them, with their recent runs if these are asked for: one look for all of them.
+async fn shown_list(state: &AppState, schedules: &[Schedule], recent: usize) -> Answered<Vec<ScheduleBody>> {
+    if recent == 0 || schedules.is_empty() {
+        return Ok(schedules.iter().map(Into::into).collect());
+    }
+    let ids: Vec<ScheduleId> = schedules.iter().map(|schedule| schedule.id).collect();
+    let mut runs: BTreeMap<ScheduleId, Vec<RecentRun>> = BTreeMap::new();
+    for run in state.store.recent_runs(&ids, recent).await? {
+        runs.entry(run.schedule_id).or_default().push(run);
+    }
+    let with_runs =
+        |schedule: &Schedule| ScheduleBody::from(schedule).with_recent(runs.remove(&schedule.id).unwrap_or_default());
+    Ok(schedules.iter().map(with_runs).collect())
 }
 
 /// Look at one schedule.

@@ -12,7 +12,7 @@ use jiff::{SignedDuration, Timestamp};
 use punctual_core::duration;
 use punctual_core::run::Outcome;
 use punctual_core::slot::{Decision, Reason};
-use punctual_core::statistics::{ScheduleStatistics, Spread, Success};
+use punctual_core::statistics::{ScheduleStatistics, SlotTally, Spread, Success};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
@@ -77,6 +77,12 @@ pub(crate) struct TallyBody {
     #[schema(value_type = ReasonWord)]
     reason: Reason,
     slots: u64,
+}
+
+impl From<SlotTally> for TallyBody {
+    fn from(tally: SlotTally) -> Self {
+        Self { decision: tally.decision, reason: tally.reason, slots: tally.slots }
+    }
 }
 
 /// What a node did for the schedule.
@@ -152,11 +158,7 @@ pub(crate) async fn of_schedule(
         lateness: figures.lateness.map(Into::into),
         claim_latency: figures.claim_latency.map(Into::into),
         duration: figures.duration.map(Into::into),
-        slots: figures
-            .slots
-            .into_iter()
-            .map(|tally| TallyBody { decision: tally.decision, reason: tally.reason, slots: tally.slots })
-            .collect(),
+        slots: figures.slots.into_iter().map(Into::into).collect(),
         nodes: figures
             .nodes
             .into_iter()

@@ -84,7 +84,11 @@ pub(crate) async fn trigger(ask: Ask, Named(key): Named, sent: MaybeSent<Trigger
     let by_hand = ByHand { input: sent.value.input, by, trace_context: producing.trace_context() };
     let spec = by_hand.job(&schedule);
     let origin = Origin { schedule_id: Some(id), ..Origin::default() };
-    let tell = move |made: &JobId| Told::new(format!("schedule:{id}"), &JobBody::made(*made, &spec, &origin));
+    let name = schedule.definition.name.to_string();
+    let tell = move |made: &JobId| {
+        let job = JobBody::made(*made, &spec, &origin).named(Some(name.clone()));
+        Told::new(format!("schedule:{id}"), &job)
+    };
     let action = Action::new("schedule.trigger");
     let made =
         ask.create(sent.fingerprint, action, tell, |store| async move { store.trigger_schedule(id, by_hand).await });

@@ -86,7 +86,11 @@ pub(crate) async fn why(
         _ => " Backfills made jobs for it later.",
     };
     let job = match row.as_ref().and_then(|row| row.job_id) {
-        Some(id) => state.store.job(id).await?.map(Into::into),
+        Some(id) => state.store.job(id).await?,
+        None => None,
+    };
+    let job = match job {
+        Some(view) => Some(super::jobs::shown_one(&state, view).await?),
         None => None,
     };
     Ok(Json(Why { at, verdict, answer: words + later, slot: row.map(Into::into), job, backfilled }))

@@ -4,12 +4,15 @@ use crate::on_both_stores;
 use crate::world::World;
 use punctual_core::access::Role;
 use punctual_core::job::NewJob;
+use punctual_core::store::NewNode;
 use punctual_core::target::Target;
 use serde_json::{Value, json};
 
 on_both_stores! {
     b10_what_happens_is_told_whoever_does_it,
     b10_whoever_comes_back_is_told_what_he_missed,
+    b10_a_change_says_which_list_it_is_about,
+    b10_nodes_that_come_and_go_are_told,
     a26_events_of_others_are_not_told,
 }
 
@@ -51,6 +54,43 @@ async fn b10_whoever_comes_back_is_told_what_he_missed(world: &World) {
     assert_eq!(back.until("job.created").await, told);
     let mut stranger = world.call("GET", "/events").header("Last-Event-ID", "other-1").listen().await;
     assert_eq!(stranger.next().await.unwrap().kind, "reset", "what he missed cannot be told, and he is told so");
+}
+
+async fn b10_a_change_says_which_list_it_is_about(world: &World) {
+    let ada = world.token("ada", Role::Operator).await;
+    let mut all = world.call("GET", "/events").listen().await;
+    let mut hers = world.bare("GET", "/events").token(&ada).listen().await;
+    assert_eq!(all.next().await.unwrap().kind, "ready");
+    assert_eq!(hers.next().await.unwrap().kind, "ready");
+    let flow = json!({ "steps": [{ "name": "a", "target": { "kind": "task", "name": "work" } }] });
+    world.call("PUT", "/flows/nightly").json(&flow).send().await.expect(200);
+    world.call("PUT", "/limits/queue:mail").json(&json!({ "concurrency": 2 })).send().await.expect(200);
+    let target = json!({ "kind": "slack", "url": "https://hooks.example/services" });
+    let channel = json!({ "name": "ops", "target": target });
+    world.post("/channels", &channel).await.expect(201);
+    for (kind, topic) in [("flow.save", "flows"), ("limit.set", "limits"), ("channel.create", "channels")] {
+        let told: Value = serde_json::from_str(&all.until(kind).await.data).unwrap();
+        assert_eq!(told["topic"], topic, "{told}");
+    }
+    let told: Value = serde_json::from_str(&hers.next().await.unwrap().data).unwrap();
+    assert_eq!(told["topic"], "limits", "the flow is not hers, and limits are everybody's: {told}");
+}
+
+async fn b10_nodes_that_come_and_go_are_told(world: &World) {
+    let mut events = world.call("GET", "/events?topics=nodes").listen().await;
+    assert_eq!(events.next().await.unwrap().kind, "ready");
+    // The first look only learns who is there; a change of the same topic shows that it has been.
+    let mut follows = world.call("GET", "/events?topics=queues").listen().await;
+    world.call("PATCH", "/queues/mail").json(&json!({ "paused": true })).send().await.expect(200);
+    follows.until("queue.pause").await;
+    let node = NewNode { name: "worker-7".into(), offers: vec!["command".into()] };
+    let lease = world.store.register_node(node).await.unwrap();
+    let joined: Value = serde_json::from_str(&events.until("node.joined").await.data).unwrap();
+    let id = lease.node_id.to_string();
+    assert_eq!((&joined["topic"], &joined["id"], &joined["name"]), (&json!("nodes"), &json!(id), &json!("worker-7")));
+    world.store.leave_if_leased(lease).await.unwrap();
+    let gone: Value = serde_json::from_str(&events.until("node.gone").await.data).unwrap();
+    assert_eq!(gone["id"], joined["id"]);
 }
 
 async fn a26_events_of_others_are_not_told(world: &World) {

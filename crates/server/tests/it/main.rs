@@ -12,6 +12,7 @@ mod events;
 mod graphs;
 mod langgraph;
 mod notifications;
+mod overview;
 mod policies;
 mod resources;
 mod tls;

@@ -46,11 +46,11 @@ fn task() -> Value {
     json!({ "target": { "kind": "task", "name": "work" }, "retry": { "max_attempts": 1 } })
 }
 
-async fn node(world: &World) -> Lease {
+pub async fn node(world: &World) -> Lease {
     world.store.register_node(NewNode { name: "n".into(), offers: vec!["task:work".into()] }).await.unwrap()
 }
 
-async fn claim(world: &World, lease: Lease) -> Vec<punctual_core::id::JobId> {
+pub async fn claim(world: &World, lease: Lease) -> Vec<punctual_core::id::JobId> {
     let request = ClaimRequest {
         lease,
         claim_id: ClaimId(uuid::Uuid::new_v4()),

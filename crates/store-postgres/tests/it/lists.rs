@@ -93,7 +93,7 @@ fn in_vain(statement: &'static str, key: &str, filter: [&str; 5], deep: u32) -> 
 fn jobs_among(look_at: u32, statement: &'static str, key: &str, filter: [&str; 5], deep: u32) -> [Asked; 2] {
     let [queue, job_type, owner, tag, place] = filter;
     [id(2_000_000), id(deep)].map(|before| {
-        let rest = format!("{key}, {queue}, {job_type}, {owner}, {tag}, {place}, {}, {PAGE}", id(0));
+        let rest = format!("{key}, {queue}, {job_type}, {owner}, {tag}, {place}, {}, {PAGE}, NULL", id(0));
         page(statement, format!("{before}, 0, {look_at}, {rest}"))
     })
 }
@@ -128,6 +128,12 @@ fn lists_of_jobs() -> Vec<Asked> {
     }
     lists.extend(in_vain("jobs_page_of_owner", "'ada'", place("'cancelled'"), 500_000));
     lists.extend(in_vain("jobs_page_runs_not_completed", "'skipped'", place("'skipped'"), 500_000));
+    lists.extend(jobs("jobs_page_runs_of_error", "'timeout'", ANY, 500_000));
+    lists.extend(jobs("jobs_page_runs_of_error", "'cancelled'", ANY, 500_000));
+    lists.extend(checked("jobs_page_of_owner", "'ada'", ANY, 500_000).map(|asked| {
+        let params = asked.params.strip_suffix("NULL").map(|params| format!("{params}'timeout'"));
+        Asked { params: params.expect("no reason is asked for"), ..asked }
+    }));
     for (scan, key) in [
         ("scan_jobs", ""),
         ("scan_runs", ""),
@@ -135,6 +141,7 @@ fn lists_of_jobs() -> Vec<Asked> {
         ("scan_running", ""),
         ("scan_delayed", ""),
         ("scan_runs_not_completed", ", 'failed'"),
+        ("scan_runs_of_error", ", 'timeout'"),
         ("scan_jobs_of_owner", ", 'ada'"),
         ("scan_jobs_of_schedule", ", busy_of(7)"),
     ] {
@@ -172,8 +179,20 @@ fn lists_of_schedules() -> Vec<Asked> {
     lists.push(page("next_schedules", format!("{SCAN_MAX}, NULL, {PAGE}")));
     lists.push(page("next_schedules", format!("{SCAN_MAX}, 'ada', {PAGE}")).checked());
     lists.push(page("next_schedules", format!("{SCAN_MAX}, 'nobody', {PAGE}")).in_vain());
+    // Schedules that have so many jobs behind them that have not ended.
+    let busy = "ARRAY[busy_of(1), busy_of(2), busy_of(3), busy_of(4), busy_of(5)]";
+    let recent = page("recent_runs", format!("{busy}, 20, 3000"));
+    lists.push(Asked { reads: 5 * (3_000 + 20), ..recent.with_some() });
+    let ids: Vec<String> = (1..=PAGE).map(|row| id(row * 20_000)).collect();
+    lists.push(page("jobs_with_places", format!("ARRAY[{}]", ids.join(","))));
+    lists.push(page("schedule_names", format!("ARRAY[{}]", (1..=PAGE).map(id).collect::<Vec<_>>().join(","))));
     lists.push(page("slots_page", format!("busy_of(7), 'infinity', {PAGE}")));
     lists.push(page("slots_page", format!("busy_of(7), at_of(500000), {PAGE}")));
+    // Beside the page, a thousand rows are looked at for a range that reaches into it.
+    for until in ["'infinity'", "at_of(500000)"] {
+        let between = page("slots_page_between", format!("busy_of(7), {until}, at_of(200000), {PAGE}"));
+        lists.push(Asked { reads: 1_000 + 60, ..between });
+    }
     lists
 }
 
@@ -188,6 +207,8 @@ fn other_lists() -> Vec<Asked> {
         page("running_figures", (COUNT_MAX + 1).to_string()).counted(2),
         page("ended_figures", format!("'epoch', {}", COUNT_MAX + 1)).counted(1),
         page("stats", "").counted(8),
+        // The runs and their jobs, and none beside them.
+        Asked { reads: 2_100, ..page("run_series", "at_of(500000), at_of(501000), 60000000").with_some() },
         page("nodes_page", format!("{}, {PAGE}", id(2_000_000))),
         page("nodes_page", format!("{}, {PAGE}", id(50_000))),
         page("nodes_page_alive", format!("{}, {PAGE}", id(2_000_000))).with_some().counted(1),

@@ -121,9 +121,21 @@ fn jobs_among(look_at: i64, statement: &'static str, key: &Value, filter: &Filte
     [id(2_000_000), id(deep)].map(|before| {
         let mut params = vec![before, id(0), look_at.into(), 0.into(), key.clone()];
         params.extend(filter.iter().cloned());
-        params.push(PAGE.into());
+        params.extend([PAGE.into(), NULL]);
         page(statement, params)
     })
+}
+
+/// What failed for one reason, by the index made for it and checked row by row.
+fn jobs_of_error() -> Vec<Asked> {
+    let of_error = |code: &str| jobs("jobs_page_runs_of_error", &text(code), &any(), 500_000);
+    let mut lists: Vec<Asked> = of_error("timeout").into_iter().chain(of_error("cancelled")).collect();
+    let owned = jobs_among(scan(), "jobs_page_of_owner", &text("ada"), &any(), 500_000).map(Asked::checked);
+    lists.extend(owned.map(|mut asked| {
+        asked.params[11] = text("timeout");
+        asked
+    }));
+    lists
 }
 
 fn lists_of_jobs() -> Vec<Asked> {
@@ -153,6 +165,7 @@ fn lists_of_jobs() -> Vec<Asked> {
     }
     lists.extend(in_vain("jobs_page_of_owner", &ada, &in_place("cancelled"), 500_000));
     lists.extend(in_vain("jobs_page_runs_not_completed", &text("skipped"), &in_place("skipped"), 500_000));
+    lists.extend(jobs_of_error());
     for (statement, key) in [
         ("scan_jobs", None),
         ("scan_runs", None),
@@ -160,6 +173,7 @@ fn lists_of_jobs() -> Vec<Asked> {
         ("scan_running", None),
         ("scan_delayed", None),
         ("scan_runs_not_completed", Some(text("failed"))),
+        ("scan_runs_of_error", Some(text("timeout"))),
         ("scan_jobs_of_owner", Some(ada)),
         ("scan_jobs_of_schedule", Some(busy())),
     ] {
@@ -202,9 +216,23 @@ fn lists_of_schedules() -> Vec<Asked> {
     lists.push(page("next_schedules", vec![scan().into(), NULL, PAGE.into()]));
     lists.push(page("next_schedules", vec![scan().into(), text("ada"), PAGE.into()]).checked());
     lists.push(page("next_schedules", vec![scan().into(), text("nobody"), PAGE.into()]).in_vain());
+    lists.push(recent_runs());
     lists.push(page("slots_page", vec![busy(), i64::MAX.into(), PAGE.into()]));
     lists.push(page("slots_page", vec![busy(), at(50_000), PAGE.into()]));
+    // Beside the page, a thousand rows are looked at for a range that reaches into it.
+    let between = |from, until| vec![busy(), until, from, PAGE.into()];
+    for (from, until) in [(at(20_000), i64::MAX.into()), (at(20_000), at(50_000))] {
+        lists.push(Asked { looks_at: 1_000 + 2 * PAGE, ..page("slots_page_between", between(from, until)) });
+    }
     lists
+}
+
+/// The last runs of schedules that have so many jobs behind them that have not ended.
+fn recent_runs() -> Asked {
+    let ids: Vec<String> = (0..5).map(|schedule| format!("\"{schedule:032x}\"")).collect();
+    let look = 3_000;
+    let params = vec![text(&format!("[{}]", ids.join(","))), 20.into(), look.into()];
+    Asked { looks_at: 5 * look, ..page("recent_runs", params) }.with_some()
 }
 
 fn other_lists() -> Vec<Asked> {
@@ -220,6 +248,7 @@ fn other_lists() -> Vec<Asked> {
         page("running_figures", vec![bound().into()]).counted(1),
         page("ended_figures", vec![0.into(), bound().into()]).counted(1),
         page("stats", vec![bound().into()]).counted(7),
+        Asked { looks_at: 1_001, ..page("run_series", vec![at(500_000), at(501_000)]) }.with_some(),
         page("nodes_page", vec![id(2_000_000), PAGE.into(), bound().into()]),
         page("nodes_page", vec![id(50_000), PAGE.into(), bound().into()]),
         page("nodes_page_alive", vec![id(2_000_000), PAGE.into(), bound().into()]).counted(1),

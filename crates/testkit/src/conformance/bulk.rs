@@ -8,7 +8,7 @@ use punctual_core::job::{JobState, NewJob, Whereabouts};
 use punctual_core::readings::{JobFilter, JobsIn};
 use punctual_core::run::{ErrorCode, Trigger};
 use punctual_core::schedule::ScheduleDefinition;
-use punctual_core::store::Lease;
+use punctual_core::store::{FinishedRun, Lease};
 use std::collections::BTreeSet;
 
 fn asked(action: BulkAction, filter: JobFilter) -> NewBulk {
@@ -55,6 +55,24 @@ async fn failed(world: &World, lease: Lease, spec: NewJob) -> JobId {
     assert_eq!(world.claim_one(lease).await, id);
     assert_eq!(world.fail(lease, id).await, None);
     id
+}
+
+pub async fn c18_bulk_retry_takes_what_failed_for_one_reason(world: &mut World) {
+    let lease = world.node("n").await;
+    let ids = world.enqueue_all(vec![NewJob { retry: no_retry(), ..job() }; 3]).await;
+    assert_eq!(world.claim(lease, ALL).await, ids);
+    for (id, code) in ids.iter().zip([ErrorCode::Timeout, ErrorCode::BadOutput, ErrorCode::Timeout]) {
+        world.finish(lease, FinishedRun::failed(*id, code, "no")).await;
+    }
+    let timeout = || JobFilter { error_code: Some(ErrorCode::Timeout), ..JobFilter::default() };
+    assert_eq!(carry_out(world, asked(BulkAction::Retry, timeout())).await, (2, 0));
+    let mut retried = BTreeSet::new();
+    for id in world.claim(lease, ALL).await {
+        retried.insert(world.job(id).await.job.retry_of);
+    }
+    assert_eq!(retried, [Some(ids[0]), Some(ids[2])].into());
+    let refused = refusal(world.store().create_bulk(asked(BulkAction::Cancel, timeout())).await);
+    assert_eq!(refused.field, "error_code");
 }
 
 pub async fn c18_bulk_cancel_stops_what_waits_and_what_runs(world: &mut World) {

@@ -37,6 +37,7 @@ macro_rules! for_each_conformance_case {
             }
             bulk {
                 c18_bulk_cancel_stops_what_waits_and_what_runs,
+                c18_bulk_retry_takes_what_failed_for_one_reason,
                 c18_bulk_operations_take_only_jobs_that_the_filter_finds,
                 c18_jobs_that_come_later_are_not_changed,
                 c04_bulk_retry_tries_what_failed_once_more_and_once_only,
@@ -89,11 +90,22 @@ macro_rules! for_each_conformance_case {
                 c14_the_stores_agree_on_the_use_of_every_limit,
                 c14_the_jobs_of_a_schedule_carry_its_tags,
             }
+            overview {
+                d12_the_last_runs_of_many_schedules_are_read_at_once,
+                d12_a_long_line_of_waiting_jobs_is_looked_through_up_to_a_bound,
+                d03_the_name_of_a_deleted_schedule_is_still_known,
+                b10_some_jobs_are_read_at_once_wherever_they_are,
+                d03_the_ledger_is_read_within_a_time_with_ranges_that_reach_into_it,
+                d03_a_slot_ended_as_the_last_job_of_its_chain_did,
+                d12_runs_are_counted_and_ranked_in_the_bucket_in_which_they_ended,
+                d12_the_ranks_of_many_runs_are_those_of_a_plain_sort,
+            }
             readings {
                 b10_jobs_made_at_the_same_instant_are_listed_once_each,
                 b10_jobs_are_found_by_the_state_they_are_in,
                 b10_jobs_are_found_by_what_they_are,
                 b10_jobs_are_found_by_when_they_were_made,
+                b10_jobs_are_found_by_what_went_wrong,
                 b10_a_schedules_jobs_are_found_and_so_are_its_owners,
                 a26_a_retry_belongs_to_whom_the_first_job_belonged,
                 b10_a_rare_match_behind_many_others_is_found_page_by_page,

@@ -32,6 +32,7 @@ pub mod moves;
 pub mod offers;
 pub mod outbox;
 pub mod overlap;
+pub mod overview;
 pub mod policies;
 pub mod queue;
 pub mod readings;

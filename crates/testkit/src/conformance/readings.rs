@@ -109,6 +109,34 @@ pub async fn b10_jobs_are_found_by_what_they_are(world: &mut World) {
     }
 }
 
+pub async fn b10_jobs_are_found_by_what_went_wrong(world: &mut World) {
+    let lease = world.node("n").await;
+    let mine = NewJob { owner: Some("ada".into()), retry: no_retry(), ..job() };
+    let other = NewJob { retry: no_retry(), queue: "mail".into(), ..job() };
+    let ids = world.enqueue_all(vec![mine.clone(), other.clone(), mine, other.clone(), other]).await;
+    assert_eq!(world.claim(lease, ALL).await.len(), 5);
+    for (id, code) in [(ids[0], ErrorCode::Timeout), (ids[1], ErrorCode::Timeout), (ids[2], ErrorCode::BadOutput)] {
+        world.finish(lease, FinishedRun::failed(id, code, "no")).await;
+    }
+    world.complete(lease, ids[3]).await;
+    let of = |code| JobFilter { error_code: Some(code), ..JobFilter::default() };
+    let timeout = || of(ErrorCode::Timeout);
+    let owner = Some("ada".to_owned());
+    for (filter, expected) in [
+        (timeout(), vec![ids[1], ids[0]]),
+        (of(ErrorCode::BadOutput), vec![ids[2]]),
+        (of(ErrorCode::NodeLost), vec![]),
+        (JobFilter { place: JobsIn::Ended, ..timeout() }, vec![ids[1], ids[0]]),
+        (JobFilter { place: JobsIn::State(JobState::Failed), ..timeout() }, vec![ids[1], ids[0]]),
+        (JobFilter { place: JobsIn::State(JobState::Completed), ..timeout() }, vec![]),
+        (JobFilter { owner: owner.clone(), ..timeout() }, vec![ids[0]]),
+        (JobFilter { queue: Some("mail".into()), ..timeout() }, vec![ids[1]]),
+        (JobFilter { owner, queue: Some("mail".into()), ..timeout() }, vec![]),
+    ] {
+        assert_eq!(world.listed(&filter, 1).await, expected, "{filter:?}");
+    }
+}
+
 pub async fn b10_jobs_are_found_by_when_they_were_made(world: &mut World) {
     let first = world.enqueue(job()).await;
     let second_at = world.pass(secs(60));

@@ -84,6 +84,9 @@ pub(crate) struct FilterArgs {
     /// Only of this type, such as command or task:mail
     #[arg(long = "type", value_name = "TYPE")]
     job_type: Option<String>,
+    /// Only those that did not complete for this reason, such as timeout
+    #[arg(long, value_name = "CODE")]
+    error_code: Option<String>,
     /// Only with this tag
     #[arg(long, value_name = "TAG")]
     tag: Option<String>,
@@ -107,6 +110,7 @@ impl FilterArgs {
             ("queue", self.queue),
             ("schedule_id", schedule),
             ("job_type", self.job_type),
+            ("error_code", self.error_code),
             ("tag", self.tag),
             ("since", self.since),
             ("until", self.until),

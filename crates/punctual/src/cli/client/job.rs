@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use axum::http::Method;
 use clap::{Args, Subcommand};
+use punctual_core::target::Target;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
@@ -201,24 +202,14 @@ pub(crate) const JOBS: &[Column] = &[
 const ARTIFACTS: &[Column] =
     &[("NAME", Cell::Text("/name")), ("BYTES", Cell::Text("/size_bytes")), ("SHA-256", Cell::Text("/sha256"))];
 
-/// What a job does, in a few words.
+/// How much of what a job does is shown.
+const WHAT_MAX: usize = 40;
+
+/// What a job does, in a few words; a target of a newer server by its kind.
 fn what(job: &Value) -> String {
     let target = &job["target"];
-    let text = |key: &str| show::plain(&target[key]);
-    let words = match target["kind"].as_str() {
-        Some("command") => {
-            let argv = target["argv"].as_array().into_iter().flatten();
-            argv.map(show::plain).collect::<Vec<_>>().join(" ")
-        }
-        Some("http") => format!("{} {}", text("method"), text("url")),
-        Some("sql") => format!("{}:{}{}", text("connection"), text("function"), text("statement")),
-        Some("task") => text("name"),
-        _ => text("kind"),
-    };
-    match words.char_indices().nth(40) {
-        Some((cut, _)) => format!("{}…", &words[..cut]),
-        None => words,
-    }
+    let known = serde_json::from_value::<Target>(target.clone());
+    known.map_or_else(|_| show::plain(&target["kind"]), |target| show::visible(&target.in_a_line(WHAT_MAX)))
 }
 
 impl JobCommand {
