@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
-use crate::{cmd, test};
+use crate::{browser, cmd, test};
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -47,7 +47,7 @@ const TOOLS: &[Tool] = &[
     Tool {
         name: "postgresql",
         purpose: "the PostgreSQL server, for the store's throw-away test databases",
-        needed_by: &["unit"],
+        needed_by: &["unit", "browser"],
         // Debian keeps the server's programs out of PATH.
         found_by: &[
             Probe::AnyVersion { folder: "/usr/lib/postgresql", program: "bin/initdb" },
@@ -120,6 +120,20 @@ const TOOLS: &[Tool] = &[
         install: Install::PipFile(&DEPLOY),
     },
     Tool {
+        name: "chromium",
+        purpose: "the browser in which the pages of the dashboard are tested",
+        needed_by: &["browser"],
+        found_by: &[Probe::AnyVersion { folder: "/usr", program: "chromium" }, Probe::InPath("chromium")],
+        install: Install::Apt(&["chromium"]),
+    },
+    Tool {
+        name: "dashboard",
+        purpose: "what the dashboard is built and tested with",
+        needed_by: &["build", "browser"],
+        found_by: &[Probe::Locked(&DASHBOARD)],
+        install: Install::NpmFolder(&DASHBOARD),
+    },
+    Tool {
         name: "openssl",
         purpose: "makes the certificates of a server, for the tests of TLS",
         needed_by: &["unit"],
@@ -141,6 +155,7 @@ const LANGGRAPH: PipFile = PipFile { file: "xtask/python/langgraph.txt", folder:
 const PROMETHEUS: PipFile = PipFile { file: "xtask/python/prometheus.txt", folder: "target/prometheus" };
 const PSYCOPG: PipFile = PipFile { file: "xtask/python/psycopg.txt", folder: "target/psycopg" };
 const RECEIVERS: PipFile = PipFile { file: "xtask/python/receivers.txt", folder: "target/receivers" };
+const DASHBOARD: NpmFolder = NpmFolder { from: "dashboard", folder: browser::COPY };
 const NODE_PG: NpmFolder = NpmFolder { from: "xtask/node", folder: "target/node-pg" };
 
 struct Tool {
@@ -220,7 +235,7 @@ impl NpmFolder {
 
     /// A copy of the lock file, put beside the packages when all of them are there.
     fn copy(&self) -> std::path::PathBuf {
-        cmd::root().join(self.folder).join("installed.json")
+        cmd::root().join(self.folder).join("node_modules/installed.json")
     }
 
     fn is_installed(&self) -> bool {
@@ -352,7 +367,7 @@ fn remedy(install: &Install) -> String {
         Install::NpmFolder(NpmFolder { from, folder }) => {
             format!(
                 "with Node: mkdir -p {folder} && cp {from}/*.json {folder} && (cd {folder} && npm ci && \
-                 cp package-lock.json installed.json)"
+                 cp package-lock.json node_modules/installed.json)"
             )
         }
     }

@@ -1,7 +1,9 @@
-//! What a developer and CI run: `cargo xtask deps | test | tidy | bench | sim | chaos | mutants | api-check | openapi`.
+//! What a developer and CI run: `cargo xtask deps | test | tidy | bench | sim | chaos | mutants | api-check | openapi |
+//! screenshots`.
 
 mod api;
 mod bench;
+mod browser;
 mod chaos;
 mod cmd;
 mod deploy;
@@ -44,6 +46,8 @@ enum Task {
     ApiCheck(api::Args),
     /// Write openapi.json anew from the code
     Openapi,
+    /// Take the pictures of the documentation anew, of the demo in a real browser
+    Screenshots(browser::ScreenshotArgs),
 }
 
 fn main() -> ExitCode {
@@ -57,6 +61,7 @@ fn main() -> ExitCode {
         Task::Mutants(args) => mutants::run(&args),
         Task::ApiCheck(args) => api::run(&args),
         Task::Openapi => api::write_document(),
+        Task::Screenshots(args) => browser::screenshots(&args),
     };
     // Without the backtrace that `?` from main would print: these are messages for people.
     done.map_or_else(

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 
 use crate::junit::{self, Counts};
-use crate::{api, cmd, deploy, deps, table, tidy};
+use crate::{api, browser, cmd, deploy, deps, table, tidy};
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -24,6 +24,11 @@ const PARTS: &[Part] = &[
     Part { name: "deploy", about: "the container and Kubernetes files", run: deploy::check },
     Part { name: "unit", about: "unit, conformance and property tests", run: unit_part },
     Part { name: "api", about: "the API against its own document", run: |counts| api::check(10, &[], counts) },
+    Part {
+        name: "browser",
+        about: "the dashboard: types, unit tests, every page in a real browser",
+        run: browser::check,
+    },
     Part { name: "doc", about: "the documentation: its links and its examples", run: doc_part },
 ];
 
@@ -116,7 +121,9 @@ fn build_part(_: &mut Counts) -> Result<()> {
     // A worker of its own is built with fewer features than anything else here.
     let worker = ["--package", "punctual", "--no-default-features", "--features", "worker", "--bin", "punctual"];
     cmd::run(cmd::cargo(["check", "--locked"]).args(worker))?;
-    cmd::run(&mut cmd::cargo(["nextest", "run", "--workspace", "--all-targets", "--locked", "--no-run"]))
+    cmd::run(&mut cmd::cargo(["nextest", "run", "--workspace", "--all-targets", "--locked", "--no-run"]))?;
+    // Asked of the program itself: to say so to the build would build everything anew for whoever does not.
+    browser::is_embedded()
 }
 
 fn unit_part(counts: &mut Counts) -> Result<()> {

@@ -100,5 +100,5 @@ const find = () => {
 };
 
 document.getElementById("find").addEventListener("input", find);
-fetch("/openapi.json").then((answer) => answer.json()).then(show)
+fetch("openapi.json").then((answer) => answer.json()).then(show)
   .catch((error) => { document.getElementById("calls").textContent = `openapi.json cannot be read: ${error}`; });

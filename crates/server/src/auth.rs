@@ -214,8 +214,12 @@ fn not_authenticated() -> Problem {
 }
 
 fn cookie_name(state: &AppState) -> &'static str {
-    // With the prefix a browser accepts it over https only, and from this host only.
-    if state.shared.settings.https { "__Host-punctual_session" } else { "punctual_session" }
+    // With a prefix a browser accepts it over https only; and with the first one from this host and for all of it only.
+    match (state.shared.settings.https, state.shared.settings.base_path.as_str()) {
+        (true, "") => "__Host-punctual_session",
+        (true, _) => "__Secure-punctual_session",
+        (false, _) => "punctual_session",
+    }
 }
 
 fn cookie(state: &AppState, headers: &HeaderMap) -> Option<String> {
@@ -294,7 +298,10 @@ pub(crate) async fn log_out(State(state): State<AppState>, caller: Caller) -> An
 
 fn set_cookie(state: &AppState, secret: &str, secs: i64) -> Answered<HeaderValue> {
     let secure = if state.shared.settings.https { "; Secure" } else { "" };
-    let text = format!("{}={secret}; Path=/; HttpOnly; SameSite=Strict; Max-Age={secs}{secure}", cookie_name(state));
+    let name = cookie_name(state);
+    // Other programs on the same host, beside the base path, do not get it.
+    let path = Some(state.shared.settings.base_path.as_str()).filter(|path| !path.is_empty()).unwrap_or("/");
+    let text = format!("{name}={secret}; Path={path}; HttpOnly; SameSite=Strict; Max-Age={secs}{secure}");
     HeaderValue::from_str(&text).map_err(|_| StoreError::Internal("a cookie could not be written".into()).into())
 }
 

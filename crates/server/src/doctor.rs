@@ -3,6 +3,7 @@
 //!
 //! Beside the store's checks nothing big is read to its end: every look stops at a bound, and the answer says where.
 
+use crate::dashboard::Dashboard;
 use crate::state::AppState;
 use jiff::{SignedDuration, Timestamp};
 use punctual_core::checks::{self, Check, Severity};
@@ -41,6 +42,7 @@ enum Trouble {
     JobsWithoutExecutor,
     QueuePaused,
     TokenExpires,
+    NoDashboard,
 }
 
 impl Trouble {
@@ -54,6 +56,7 @@ impl Trouble {
             Self::JobsWithoutExecutor => "jobs_without_executor",
             Self::QueuePaused => "queue_paused",
             Self::TokenExpires => "token_expires",
+            Self::NoDashboard => "no_dashboard",
         }
     }
 
@@ -74,6 +77,7 @@ impl Trouble {
             Self::JobsWithoutExecutor => "jobs are queued, and no live node offers what they need: they wait",
             Self::QueuePaused => "a queue is paused, and jobs wait in it",
             Self::TokenExpires => "a token is about to expire: whoever uses it will be refused",
+            Self::NoDashboard => "this program was built without its dashboard: browsers find the API only",
         }
     }
 
@@ -89,6 +93,7 @@ impl Trouble {
             Self::JobsWithoutExecutor => "start a node that offers it, or cancel the jobs",
             Self::QueuePaused => "resume the queue when whatever it was paused for is over",
             Self::TokenExpires => "make a new token, put it where the old one is used, and revoke the old one",
+            Self::NoDashboard => "build it again where Node.js and npm are; docs/dashboard.md says how",
         }
     }
 }
@@ -133,6 +138,7 @@ pub(crate) async fn diagnose(state: &AppState, quick: bool, limit: usize) -> Sto
     let mut broken = if quick { Vec::new() } else { report.checks(store).await? };
     report.queues(store).await?;
     report.tokens(store, at).await?;
+    report.dashboard(&state.shared.settings.dashboard);
     let nodes = watched.on(store).await?;
     let figures = store.stats(at).await?;
     report.nodes(&nodes, &figures);
@@ -195,6 +201,13 @@ struct Report {
 impl Report {
     fn looked(&mut self, what: &'static str, count: Option<usize>, more: bool) {
         self.looked_at.push(Looked { what, count, more });
+    }
+
+    /// One that is left out on purpose is missed by nobody.
+    fn dashboard(&mut self, dashboard: &Dashboard) {
+        if let Some(why) = dashboard.why_missing().filter(|why| !why.on_purpose) {
+            self.found(Trouble::NoDashboard, vec![why.reason.to_owned()]);
+        }
     }
 
     fn found(&mut self, trouble: Trouble, mut subjects: Vec<String>) {

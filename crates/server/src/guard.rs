@@ -46,11 +46,12 @@ async fn guard(State(state): State<AppState>, mut request: Request, next: Next) 
     };
     if let Some(problem) = response.extensions_mut().remove::<Problem>() {
         let allowed = response.headers_mut().remove(header::ALLOW);
-        response = problem.with_request(Some(&id)).into_response();
+        response = problem.below(&state.shared.settings.base_path).with_request(Some(&id)).into_response();
         if let Some(allowed) = allowed {
             response.headers_mut().insert(header::ALLOW, allowed);
         }
     }
+    place(&state, &mut response);
     protect(&state, &mut response, &id);
     state.shared.metrics.count(&method, &route, response.status(), begun.elapsed());
     response
@@ -104,6 +105,16 @@ fn check_origin(request: &Request) -> Result<(), Problem> {
             .remedy("open the dashboard itself, or call the API from a program with a token"));
     }
     Ok(())
+}
+
+/// Handlers know nothing of the path below which the server is found: a place that they name is put below it here.
+fn place(state: &AppState, response: &mut Response) {
+    let base = state.shared.settings.base_path.as_str();
+    let named = response.headers().get(header::LOCATION).and_then(|place| place.to_str().ok());
+    let Some(named) = named.filter(|place| !base.is_empty() && place.starts_with('/')) else { return };
+    if let Ok(place) = HeaderValue::from_str(&format!("{base}{named}")) {
+        response.headers_mut().insert(header::LOCATION, place);
+    }
 }
 
 fn protect(state: &AppState, response: &mut Response, id: &str) {

@@ -12,6 +12,7 @@ mod api;
 mod auth;
 mod change;
 mod cursor;
+mod dashboard;
 mod docs;
 mod doctor;
 mod events;
@@ -30,14 +31,19 @@ mod state;
 mod tls;
 
 pub use auth::{first_admin_token, login_link};
+pub use dashboard::{Dashboard, DashboardFile, Missing};
 pub use execution::{JwtRules, SECRET_MIN, ServiceAccess};
-pub use settings::{PublicBind, Settings, check_bind};
+pub use settings::{BasePath, PublicBind, Settings, check_bind};
 pub use state::AppState;
 pub use tls::load_tls;
 pub use tokio_rustls::rustls::ServerConfig;
 
 use crate::tls::TlsListener;
+use axum::extract::Request;
 use axum::extract::connect_info::Connected;
+use axum::http::Uri;
+use axum::middleware;
+use axum::routing::get;
 use axum::serve::{IncomingStream, Listener};
 use axum::{Extension, Router};
 use std::future::Future;
@@ -49,17 +55,39 @@ use tokio::net::{TcpListener, TcpStream};
 /// How long requests that are under way are waited for after the server was told to stop.
 const DRAIN: Duration = Duration::from_secs(10);
 
-/// Everything under one service: the API, its documents, health and metrics.
+/// Everything under one service: the dashboard, the API, its documents, health and metrics.
 pub fn router(state: AppState) -> Router {
     let (api, internal) = (api::routes(&state), execution::routes(&state));
     let open = Router::new()
+        .route("/", get(dashboard::root))
         .merge(docs::routes())
         .merge(acknowledge::routes())
         .merge(metrics::routes())
-        .fallback(problem::no_such_path)
+        .fallback(dashboard::anything_else)
         .method_not_allowed_fallback(problem::no_such_method)
         .with_state(state.clone());
-    guard::around(open.nest("/api/v1", api).nest("/api/internal", internal), state)
+    let base = state.shared.settings.base_path.clone();
+    below(base, guard::around(open.nest("/api/v1", api).nest("/api/internal", internal), state))
+}
+
+/// The same below a path, and without it all the same: a proxy may have taken it away already.
+fn below(base: BasePath, router: Router) -> Router {
+    if base.as_str().is_empty() {
+        return router;
+    }
+    let strip = move |mut request: Request| {
+        let uri = request.uri();
+        let query = uri.query().map(|query| format!("?{query}")).unwrap_or_default();
+        let rest = format!("{}{query}", base.strip(uri.path()));
+        let mut parts = uri.clone().into_parts();
+        // What is left of a path is a path.
+        parts.path_and_query = rest.parse().ok();
+        if let Ok(uri) = Uri::from_parts(parts) {
+            *request.uri_mut() = uri;
+        }
+        std::future::ready(request)
+    };
+    Router::new().fallback_service(router).layer(middleware::map_request(strip))
 }
 
 /// The same service for a program that has the store open itself: every call is an admin's, and no token is asked for.

@@ -2,9 +2,14 @@
 
 use crate::api;
 use crate::problem::{FieldProblem, ProblemBody};
+use crate::settings::BasePath;
 use serde_json::{Map, Value, json};
+use std::borrow::Cow;
 use std::sync::OnceLock;
 use utoipa::PartialSchema;
+
+/// Where the API is.
+const ROOT: &str = "/api/v1";
 
 /// The document as it is served and committed: indented JSON with a line feed at its end.
 pub fn text() -> &'static str {
@@ -16,6 +21,14 @@ pub fn text() -> &'static str {
     })
 }
 
+/// The same for a server that is found below a path.
+pub(crate) fn text_below(base: &BasePath) -> Cow<'static, str> {
+    if base.as_str().is_empty() {
+        return text().into();
+    }
+    text().replacen(&format!("\"url\": \"{ROOT}\""), &format!("\"url\": \"{base}{ROOT}\""), 1).into()
+}
+
 /// The document.
 pub fn document() -> Value {
     let mut document = serde_json::to_value(api::described()).unwrap_or_default();
@@ -25,7 +38,7 @@ pub fn document() -> Value {
         "version": env!("CARGO_PKG_VERSION"),
         "license": { "name": "MIT OR Apache-2.0" },
     });
-    document["servers"] = json!([{ "url": "/api/v1" }]);
+    document["servers"] = json!([{ "url": ROOT }]);
     document["security"] = json!([{ "bearer": [] }, { "cookie": [] }]);
     let components = &mut document["components"];
     components["securitySchemes"] = json!({
@@ -130,6 +143,14 @@ mod tests {
             }
         }
         assert!(names.len() > 30, "{names:?}");
+    }
+
+    #[test]
+    fn a_server_below_a_path_says_so() {
+        let base = BasePath::parse("/punctual").unwrap();
+        let below: Value = serde_json::from_str(&text_below(&base)).unwrap();
+        assert_eq!(below["servers"], json!([{ "url": "/punctual/api/v1" }]));
+        assert_eq!(text_below(&BasePath::default()), text());
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Problems (RFC 9457): one shape for every refusal, with a stable code, the field and what to do.
 
+use crate::settings::BasePath;
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -93,6 +94,12 @@ impl Problem {
         let key: String = key.chars().take(200).collect();
         Self::new(StatusCode::NOT_FOUND, "not_found", format!("there is no {what} `{key}`"))
             .remedy(format!("list the {what}s to see which there are"))
+    }
+
+    /// For a server that is found below a path.
+    pub(crate) fn below(mut self, base: &BasePath) -> Self {
+        self.0.kind.insert_str(0, base.as_str());
+        self
     }
 
     pub(crate) fn with_request(mut self, id: Option<&str>) -> Self {

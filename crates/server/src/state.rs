@@ -1,6 +1,7 @@
 //! What all requests share: the store, the settings, the limits, the events and the figures.
 
 use crate::auth::Believed;
+use crate::dashboard::Page;
 use crate::events::Hub;
 use crate::execution::Drives;
 use crate::graphs::{FlowGraphs, Providers};
@@ -24,6 +25,7 @@ pub struct AppState {
 
 pub(crate) struct Shared {
     pub(crate) settings: Settings,
+    pub(crate) page: Page,
     pub(crate) limits: Limits,
     pub(crate) believed: Believed,
     pub(crate) metrics: Metrics,
@@ -47,6 +49,7 @@ impl AppState {
     /// A server on a store.
     pub fn new(store: Arc<dyn Store>, settings: Settings) -> Self {
         let shared = Shared {
+            page: Page::new(&settings.dashboard, &settings.base_path),
             limits: Limits::new(&settings),
             believed: Believed::default(),
             health: Arc::default(),

@@ -7,7 +7,20 @@ use super::Tree;
 /// The same versions everywhere: the lock file is committed.
 pub fn lock_files(tree: &Tree) -> Vec<String> {
     let missing = (!tree.has("Cargo.lock")).then(|| "Cargo.lock: missing; commit it".to_owned());
-    missing.into_iter().collect()
+    let packages = tree.files.iter().filter_map(|file| file.path.strip_suffix("package.json"));
+    missing.into_iter().chain(packages.filter_map(|folder| node_lock(tree, folder))).collect()
+}
+
+/// Packages of Node are locked, too, and by their content: where one machine has them from is no matter of the others.
+fn node_lock(tree: &Tree, folder: &str) -> Option<String> {
+    let path = format!("{folder}package-lock.json");
+    match tree.text(&path) {
+        None => Some(format!("{path}: missing; run `npm install` there and commit it")),
+        Some(text) if text.contains("\"resolved\"") => Some(format!(
+            "{path}: names addresses; run `npm install` with omit-lockfile-registry-resolved=true in .npmrc"
+        )),
+        Some(_) => None,
+    }
 }
 
 /// Each further binary links the whole crate once more; modules of one binary cost nothing.
@@ -48,6 +61,13 @@ mod tests {
     fn the_lock_file_must_be_there() {
         assert_eq!(lock_files(&Tree::of(&[])).len(), 1);
         assert!(lock_files(&Tree::of(&[("Cargo.lock", "")])).is_empty());
+        let node = |lock: &[(&str, &str)]| {
+            let files = [&[("Cargo.lock", ""), ("dashboard/package.json", "{}")], lock].concat();
+            lock_files(&Tree::of(&files)).len()
+        };
+        assert_eq!(node(&[]), 1);
+        assert_eq!(node(&[("dashboard/package-lock.json", "{ \"resolved\": \"somewhere\" }")]), 1);
+        assert_eq!(node(&[("dashboard/package-lock.json", "{ \"integrity\": \"sha512-…\" }")]), 0);
     }
 
     #[test]

@@ -1,10 +1,13 @@
-//! Rules about the text of single source files.
+//! Rules about the text of single source files, whatever their language.
 
 use super::{File, Tree, place};
 
 const MAX_CODE_LINES: usize = 600;
 const MAX_INLINE_TEST_LINES: usize = 300;
 const MAX_TEST_FILE_LINES: usize = 1_200;
+
+/// What files that a browser or Node reads end with.
+const FOR_BROWSERS: [&str; 5] = ["ts", "mjs", "js", "svelte", "css"];
 
 /// Crates whose rules must be tested with any time, so they may not look at a clock.
 const CLOCKLESS: &[&str] = &["crates/core/", "crates/engine/"];
@@ -15,8 +18,15 @@ const CLOCK_FILE: &str = "crates/engine/src/clock.rs";
 pub fn opening_sentence(tree: &Tree) -> Vec<String> {
     let rust = tree.with_extension("rs").filter(|file| !opens_with(file, "//!"));
     let sql = tree.with_extension("sql").filter(|file| !opens_with(file, "--"));
+    let scripts = ["ts", "mjs", "js"].into_iter().flat_map(|ending| tree.with_extension(ending));
+    let scripts = scripts.filter(|file| !opens_with(file, "//"));
+    let pages = tree.with_extension("svelte").filter(|file| !opens_with_comment(file));
     rust.map(|file| format!("{}:1: open with one `//!` sentence that says what the file owns", file.path))
         .chain(sql.map(|file| format!("{}:1: open with a `--` sentence that says what it does", file.path)))
+        .chain(scripts.map(|file| format!("{}:1: open with one `//` sentence that says what the file owns", file.path)))
+        .chain(
+            pages.map(|file| format!("{}:1: open with one `<!-- … -->` sentence that says what it shows", file.path)),
+        )
         .collect()
 }
 
@@ -28,12 +38,22 @@ fn opens_with(file: &File, marker: &str) -> bool {
         .map_while(|line| line.strip_prefix(marker).map(str::trim))
         .take_while(|line| !line.is_empty())
         .collect();
-    paragraph.last().is_some_and(|last| last.ends_with(['.', ':', '?', '!']))
+    paragraph.last().is_some_and(|last| is_sentence(last))
+}
+
+/// The same for a comment of HTML.
+fn opens_with_comment(file: &File) -> bool {
+    let comment = file.text.strip_prefix("<!--").and_then(|rest| rest.split_once("-->"));
+    comment.is_some_and(|(comment, _)| is_sentence(comment))
+}
+
+fn is_sentence(text: &str) -> bool {
+    text.trim_end().ends_with(['.', ':', '?', '!'])
 }
 
 pub fn file_length(tree: &Tree) -> Vec<String> {
     let files = tree.with_extension("rs").chain(tree.with_extension("sql"));
-    files.filter_map(too_long).collect()
+    files.chain(FOR_BROWSERS.iter().flat_map(|ending| tree.with_extension(ending))).filter_map(too_long).collect()
 }
 
 fn too_long(file: &File) -> Option<String> {
@@ -195,6 +215,11 @@ mod tests {
             assert_eq!(findings(opening_sentence, "a.rs", good), 0, "{good:?}");
         }
         assert_eq!(findings(opening_sentence, "a.sql", "SELECT 1;"), 1);
+        for (path, good) in [("a.ts", "// One.\n"), ("a.test.mjs", "// One.\n"), ("a.svelte", "<!-- One. -->\n<p>")] {
+            assert_eq!(findings(opening_sentence, path, good), 0, "{path}");
+            assert_eq!(findings(opening_sentence, path, "import a from 'b';\n"), 1, "{path}");
+            assert_eq!(findings(file_length, path, &good.repeat(601)), 1, "{path}");
+        }
         assert_eq!(findings(opening_sentence, "a.sql", "-- Claims jobs.\nSELECT 1;"), 0);
     }
 

@@ -34,10 +34,19 @@ use self::config::FromFiles;
 
 /// Work that runs on time, once, and leaves a record.
 #[derive(Parser)]
-#[command(name = "punctual", version, arg_required_else_help = true, after_help = EXIT_CODES)]
+#[command(name = "punctual", version, long_version = long_version(), arg_required_else_help = true, after_help = EXIT_CODES)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
+}
+
+/// The version, and what not every build has.
+fn long_version() -> String {
+    let version = env!("CARGO_PKG_VERSION");
+    #[cfg(feature = "server")]
+    return format!("{version}\ndashboard: {}", punctual_server::Dashboard::BUILT.status());
+    #[cfg(not(feature = "server"))]
+    return format!("{version}\nserver: left out");
 }
 
 // One variant per command, each with its own file and a `run` of its own.

@@ -12,8 +12,8 @@ use punctual_core::meter::Meter;
 use punctual_core::store::Store;
 use punctual_core::trace::Tracer;
 use punctual_server::{
-    AppState, JwtRules, PublicBind, ServerConfig, ServiceAccess, Settings, check_bind, first_admin_token, load_tls,
-    login_link,
+    AppState, BasePath, JwtRules, Missing, PublicBind, ServerConfig, ServiceAccess, Settings, check_bind,
+    first_admin_token, load_tls, login_link,
 };
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -44,6 +44,9 @@ pub(crate) struct ServeArgs {
     /// A name the server is called by, beside localhost; may be given more than once
     #[arg(long = "host", value_name = "NAME", env = "PUNCTUAL_HOSTS", value_delimiter = ',')]
     hosts: Vec<String>,
+    /// The path below which browsers find it, such as /punctual, when a host is shared with others
+    #[arg(long, value_name = "PATH", default_value = "/", env = "PUNCTUAL_BASE_PATH", value_parser = base_path)]
+    base_path: BasePath,
     /// The token that /metrics asks for [default: an admin's]
     #[arg(long, value_name = "TOKEN", env = "PUNCTUAL_METRICS_TOKEN", hide_env_values = true)]
     metrics_token: Option<String>,
@@ -106,6 +109,7 @@ impl ServeArgs {
             metrics_token: self.metrics_token,
             service_access,
             execution_lease: self.node.lease(),
+            base_path: self.base_path,
             ..Settings::default()
         };
         let store = punctual::open(database).await?;
@@ -173,7 +177,10 @@ impl Api {
         providers: Vec<Arc<dyn GraphExecutor>>, folder: &DataFolder,
     ) -> Result<Self, Stop> {
         let scheme = if tls.is_some() { "https" } else { "http" };
-        let url = format!("{scheme}://{}", within(listener.local_addr()?));
+        let url = format!("{scheme}://{}{}", within(listener.local_addr()?), settings.base_path);
+        if let Some(Missing { reason, remedy, .. }) = settings.dashboard.why_missing() {
+            eprintln!("there is no dashboard in this program: {reason}; {remedy}");
+        }
         if let Some(secret) = first_admin_token(store.as_ref()).await? {
             folder.keep_admin_token(secret.reveal())?;
             eprintln!("first start: log in at {}", login_link(&url, &secret));
@@ -239,6 +246,13 @@ impl Api {
             }
         }
     }
+}
+
+fn base_path(text: &str) -> Result<BasePath, String> {
+    BasePath::parse(text).map_err(|refused| match refused.remedy {
+        Some(remedy) => format!("{}; {remedy}", refused.problem),
+        None => refused.problem,
+    })
 }
 
 fn served(listener: TcpListener) -> std::io::Result<tokio::net::TcpListener> {

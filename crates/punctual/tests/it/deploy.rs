@@ -7,8 +7,8 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 
-/// Variables that are read before there are settings.
-const NOT_SETTINGS: [&str; 2] = ["PUNCTUAL_LOG", "PUNCTUAL_CONFIG"];
+/// Variables that are read before there are settings, or when the program is built.
+const NOT_SETTINGS: [&str; 4] = ["PUNCTUAL_LOG", "PUNCTUAL_CONFIG", "PUNCTUAL_DASHBOARD", "PUNCTUAL_DASHBOARD_DIST"];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")

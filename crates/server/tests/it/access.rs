@@ -4,7 +4,7 @@ use crate::client::Call;
 use crate::on_both_stores;
 use crate::world::{World, run};
 use punctual_core::access::Role;
-use punctual_server::{Settings, first_admin_token, login_link, router};
+use punctual_server::{Dashboard, Missing, Settings, first_admin_token, login_link, router};
 use serde_json::{Value, json};
 use std::num::NonZeroU32;
 use tower::ServiceExt;
@@ -220,13 +220,16 @@ fn c12_every_answer_protects_a_browser() {
 #[test]
 fn a24_the_first_page_leads_to_everything_else() {
     run(async {
-        let world = World::sqlite().await;
+        let why = Missing { reason: "nobody built it", remedy: "build it", on_purpose: true };
+        let world = World::with(Settings { dashboard: Dashboard::missing(why), ..Settings::default() }).await;
         let page = Call::new(world.address, "GET", "/").send().await;
         assert_eq!((page.status, page.header("content-type")), (200, Some("text/html; charset=utf-8")));
+        assert!(page.text.contains("nobody built it") && page.text.contains("To have one: build it."), "{}", page.text);
         let links: Vec<_> = page.text.split("href=\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
-        assert!(["/docs", "/api/v1", "/openapi.json"].iter().all(|needed| links.contains(needed)), "{links:?}");
-        for link in links {
-            assert_eq!(Call::new(world.address, "GET", link).send().await.status, 200, "{link} leads somewhere");
+        assert!(["docs", "api/v1", "openapi.json"].iter().all(|needed| links.contains(needed)), "{links:?}");
+        for link in links.into_iter().filter(|link| *link != "/") {
+            let link = format!("/{link}");
+            assert_eq!(Call::new(world.address, "GET", &link).send().await.status, 200, "{link} leads somewhere");
         }
     });
 }

@@ -2,7 +2,11 @@
 
 mod access;
 mod bad_input;
+#[path = "../../build/bundle.rs"]
+mod bundle;
+mod bundles;
 mod client;
+mod dashboard;
 mod doctor;
 mod events;
 mod graphs;
