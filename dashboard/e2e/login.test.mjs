@@ -1,5 +1,7 @@
 // Logging in: by the link of the first start, by a token that is typed in, and out again.
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer, request } from 'node:http';
 import { checkAccessibility } from './axe.mjs';
 import { onEachStore } from './stores.mjs';
 
@@ -32,6 +34,23 @@ onEachStore('logging in', (test) => {
   });
 });
 
+/** Passes requests below a server's path on to the server, without the path. */
+function strippingProxy(url) {
+  const { port, pathname } = new URL(url);
+  return createServer((asked, answer) => {
+    if (!asked.url.startsWith(`${pathname}/`)) return answer.writeHead(502).end();
+    const { method, headers } = asked;
+    const passed = request({ host: '127.0.0.1', port, method, headers, path: asked.url.slice(pathname.length) });
+    passed.on('response', (answered) => {
+      answer.writeHead(answered.statusCode, answered.headers);
+      answered.pipe(answer);
+    });
+    passed.on('error', () => answer.destroy());
+    answer.on('close', () => passed.destroy());
+    asked.pipe(passed);
+  });
+}
+
 onEachStore(
   'below a path',
   (test) => {
@@ -45,6 +64,22 @@ onEachStore(
       await page.at('queues');
       await page.locator('.frame main h1').first().waitFor();
       assert.deepEqual(outside, []);
+    });
+
+    test('b10_a_proxy_may_take_the_path_away', async ({ page, server }) => {
+      const proxy = strippingProxy(server.url);
+      proxy.listen(0, '127.0.0.1');
+      await once(proxy, 'listening');
+      const address = `http://127.0.0.1:${proxy.address().port}/tools/punctual`;
+      try {
+        await page.goto(`${address}/#token=${server.token}`);
+        await page.locator('.frame main h1').first().waitFor();
+        await page.goto(`${address}/queues`);
+        await page.locator('.frame main h1').first().waitFor();
+      } finally {
+        proxy.close();
+        proxy.closeAllConnections();
+      }
     });
   },
   { args: ['--base-path', '/tools/punctual'], stores: ['sqlite'] },

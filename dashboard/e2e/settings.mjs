@@ -7,7 +7,8 @@ import { fileURLToPath } from 'node:url';
 function above(wanted) {
   let folder = dirname(fileURLToPath(import.meta.url));
   while (!existsSync(join(folder, wanted))) {
-    if (folder === dirname(folder)) throw new Error(`there is no ${wanted} above ${import.meta.url}; run cargo build`);
+    if (folder === dirname(folder))
+      throw new Error(`there is no ${wanted} above ${import.meta.url}; build everything first`);
     folder = dirname(folder);
   }
   return join(folder, wanted);

@@ -54,7 +54,8 @@ pub fn is_embedded() -> Result<()> {
 }
 
 fn build() -> Result<()> {
-    cmd::run(&mut cmd::cargo(["build", "--workspace", "--bins", "--examples", "--locked"]))?;
+    // As the tests are built: `cargo build` chooses other features of some packages, and would build them anew.
+    cmd::run(&mut cmd::cargo(["nextest", "run", "--workspace", "--locked", "--no-run"]))?;
     is_embedded()
 }
 

@@ -63,7 +63,10 @@ fn rows(dist: &Path, copies: &Path) -> io::Result<String> {
 fn list(folder: &Path, below: &str, paths: &mut Vec<String>) -> io::Result<()> {
     for entry in fs::read_dir(folder.join(below))? {
         let entry = entry?;
-        let name = entry.file_name().into_string().map_err(|name| io::Error::other(format!("{} is no text", name.display())))?;
+        let name = entry
+            .file_name()
+            .into_string()
+            .map_err(|name| io::Error::other(format!("{} is no text", name.display())))?;
         let path = if below.is_empty() { name } else { format!("{below}/{name}") };
         if entry.path().is_dir() {
             list(folder, &path, paths)?;

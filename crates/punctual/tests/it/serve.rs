@@ -161,3 +161,44 @@ fn c13_how_long_history_is_kept_is_said_in_words_that_are_checked() {
     let args = ["worker", "--data", data, "--keep-runs", "forever", "--keep-failed", "none", "--keep-last", "0"];
     drop(Server::start(&mut punctual(&args)));
 }
+
+#[test]
+fn b10_a_server_below_a_path_is_found_there_by_links_and_by_the_command_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().to_str().unwrap();
+    let mut command = serve(&["--data", data, "--base-path", "/tools/punctual/"]);
+    let mut server = Server::start_with_log(command.stderr(Stdio::piped()));
+    assert!(server.url().ends_with("/tools/punctual"), "{}", server.url());
+    let mut said = String::new();
+    BufReader::new(server.child.stderr.take().unwrap()).read_line(&mut said).unwrap();
+    assert!(said.contains(&format!("log in at {}/#token=punctual_", server.url())), "{said}");
+    let told: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(folder.path().join("serve.json")).unwrap()).unwrap();
+    assert_eq!(told["url"], server.url());
+    for args in [&["queue", "ls", "--data", data][..], &["health", "--data", data]] {
+        let output = punctual(args).output().unwrap();
+        assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
+#[test]
+fn b10_a_base_path_that_cannot_be_is_refused_with_what_to_write() {
+    for wrong in ["punctual", "//punctual", "/api", "/a b"] {
+        let output = serve(&["--base-path", wrong]).output().unwrap();
+        let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{wrong}: {complaint}");
+        assert!(complaint.contains("write it as /punctual"), "{complaint}");
+    }
+}
+
+#[test]
+fn b10_the_program_says_whether_it_has_a_dashboard() {
+    let said = punctual(&["--version"]).output().unwrap();
+    let said = String::from_utf8_lossy(&said.stdout).into_owned();
+    let mut lines = said.lines();
+    assert_eq!(lines.next(), Some(concat!("punctual ", env!("CARGO_PKG_VERSION"))));
+    let status = lines.next().and_then(|line| line.strip_prefix("dashboard: ")).unwrap();
+    assert!(status == "built in" || status.starts_with("left out: "), "{said}");
+    let short = punctual(&["-V"]).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&short.stdout).lines().count(), 1);
+}
