@@ -1,7 +1,6 @@
 // What a schedule is, does and decided, in a few words.
 import type { Schedule, Slot } from '../api/types';
 import type { LiveEvent } from '../app/live.svelte';
-import { writeExact } from './exact';
 
 /** When it fires as it is written: the expression, the interval or the instant. */
 export function timingOf(schedule: Schedule): string {
@@ -105,18 +104,4 @@ export function percent(rate: number | null | undefined): string {
   // The API writes `1.0`, which is kept as it was written.
   const share = Number(rate);
   return share === 1 ? '100 %' : `${(Math.min(share, 0.999) * 100).toFixed(1)} %`;
-}
-
-/** What differs between what was and what is; fields that change with every change are left out. */
-export function changedFields(before: unknown, after: unknown): { name: string; was: string; is: string }[] {
-  const fields = (given: unknown): Record<string, unknown> =>
-    given !== null && typeof given === 'object' ? (given as Record<string, unknown>) : {};
-  // What was made or deleted differs in everything, which says nothing.
-  if (!before || !after) return [];
-  const [was, is] = [fields(before), fields(after)];
-  const names = [...new Set([...Object.keys(was), ...Object.keys(is)])].sort();
-  return names
-    .filter((name) => name !== 'version' && name !== 'updated_at')
-    .map((name) => ({ name, was: writeExact(was[name] ?? null), is: writeExact(is[name] ?? null) }))
-    .filter((change) => change.was !== change.is);
 }
