@@ -16,21 +16,30 @@ const PATTERN = /(?:([a-z_]+):)?(?:"((?:[^"\\]|\\.)*)"|(\S+))/g;
 /** Reads a search; only the keys given are keys, so that `http://x` is a word. */
 export function readSearch(text: string, keys: readonly string[]): Search {
   const search: Search = { tokens: [], words: [] };
-  for (const [whole, key, inQuotes, bare] of text.matchAll(PATTERN)) {
-    const value = inQuotes === undefined ? (bare ?? '') : inQuotes.replace(/\\(.)/g, '$1');
+  for (const [whole, key, quoted, bare] of text.matchAll(PATTERN)) {
+    const value = quoted === undefined ? (bare ?? '') : quoted.replace(/\\(.)/g, '$1');
     if (key && keys.includes(key)) search.tokens.push({ key, value });
-    else search.words.push(key || inQuotes === undefined ? whole : value);
+    else search.words.push(key || quoted === undefined ? whole : value);
   }
   return search;
 }
 
+function inQuotes(text: string): string {
+  return `"${text.replace(/["\\]/g, '\\$&')}"`;
+}
+
 function written(value: string): string {
-  return /^[^\s"]+$/.test(value) ? value : `"${value.replace(/["\\]/g, '\\$&')}"`;
+  return /^[^\s"]+$/.test(value) ? value : inQuotes(value);
+}
+
+/** A word; one that looks like a token is quoted, so that it stays a word. */
+function writtenWord(word: string): string {
+  return /^[a-z_]+:/.test(word) ? inQuotes(word) : written(word);
 }
 
 export function writeSearch(search: Search): string {
   const tokens = search.tokens.map(({ key, value }) => `${key}:${written(value)}`);
-  return [...tokens, ...search.words.map(written)].join(' ');
+  return [...tokens, ...search.words.map(writtenWord)].join(' ');
 }
 
 /** The value of a key; the last one said wins. */

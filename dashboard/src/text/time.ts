@@ -82,8 +82,10 @@ const UNITS: [string, number][] = [
 
 /** `1h 5m`, `12s`, `340ms`: the two largest units. A clock that goes wrong gives no negative lengths. */
 export function length(ms: number): string {
-  const whole = Math.max(0, Math.round(ms));
-  if (whole < 1_000) return `${whole}ms`;
+  const exact = Math.max(0, Math.round(ms));
+  if (exact < 1_000) return `${exact}ms`;
+  // What is rounded to ten seconds is ten seconds, and not 10.0.
+  const whole = exact >= 9_950 ? Math.max(10_000, exact) : exact;
   if (whole < 10_000) return `${(whole / 1_000).toFixed(1)}s`;
   const first = UNITS.findIndex(([, size]) => whole >= size);
   const [unit, size] = UNITS[first] ?? ['s', 1_000];
