@@ -380,7 +380,7 @@ pub(crate) fn read_slots(
 }
 
 /// A row of the ledger.
-pub(crate) fn slot_row(row: &rusqlite::Row<'_>, id: ScheduleId) -> Result<SlotRow, Unreadable> {
+pub(crate) fn slot_row(row: &Row<'_>, id: ScheduleId) -> Result<SlotRow, Unreadable> {
     let mut c = Columns::of(row);
     Ok(SlotRow {
         schedule_id: id,
