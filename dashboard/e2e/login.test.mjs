@@ -76,6 +76,8 @@ onEachStore(
         await page.locator('.frame main h1').first().waitFor();
         await page.goto(`${address}/queues`);
         await page.locator('.frame main h1').first().waitFor();
+        // What the page still listens to ends with the page, and not in the middle of a word.
+        await page.goto('about:blank');
       } finally {
         proxy.close();
         proxy.closeAllConnections();

@@ -15,13 +15,13 @@ const LOOKS = [
   { name: 'phone', viewport: PHONE, colorScheme: 'light' },
 ];
 
-/** Pages by the name of their picture; each is taken in every look. */
+/** Pages by the name of their picture, and the looks they are taken in. */
 const PAGES = [
-  ['overview', ''],
-  ['schedules', 'schedules'],
-  ['schedule', 'schedules/nightly-backup'],
-  ['jobs', 'jobs'],
-  ['queues', 'queues'],
+  ['overview', '', ['light', 'dark', 'phone']],
+  ['schedules', 'schedules', ['light', 'phone']],
+  ['schedule', 'schedules/nightly-backup', ['light', 'dark']],
+  ['jobs', 'jobs', ['light', 'dark']],
+  ['queues', 'queues', ['light']],
 ];
 
 /** All pictures together must stay below this. */
@@ -43,12 +43,13 @@ async function take(browser, { url, sign_in: signIn }) {
     const { page, context, watch } = await open(browser, { ...options, reducedMotion: 'reduce' });
     await page.goto(signIn);
     await page.locator('.frame main h1').first().waitFor();
-    for (const [name, path] of PAGES) {
+    for (const [name, path] of PAGES.filter(([, , looks]) => looks.includes(look))) {
       await page.goto(`${url}/${path}`);
       await page.locator('.frame main h1').first().waitFor();
-      // Nothing that still loads belongs in a picture.
-      await page.waitForFunction(() => !document.querySelector('[aria-busy="true"], .skeleton'));
-      await page.evaluate(() => document.fonts.ready);
+      // Nothing that still loads belongs in a picture, and nothing that could not be loaded.
+      await page.waitForFunction(() => !document.querySelector('main .skeleton'));
+      const heading = await page.locator('.frame main h1').first().innerText();
+      if (/could not be loaded|No such page/.test(heading)) throw new Error(`${page.url()}: ${heading}`);
       const file = join(folder, `${name}-${look}.png`);
       await page.screenshot({ path: file, animations: 'disabled' });
       const { size } = await stat(file);

@@ -73,7 +73,8 @@ async function perform({ server, browser }, title, run) {
   } catch (error) {
     await keepPictures(opened, title);
     const complaints = opened.flatMap(({ watch }) => watch.unexpected);
-    if (complaints.length > 0) error.message += `\nthe page complained:\n  ${complaints.join('\n  ')}`;
+    const isTold = error.message.startsWith('the page complains');
+    if (complaints.length > 0 && !isTold) error.message += `\nthe page complained:\n  ${complaints.join('\n  ')}`;
     throw error;
   } finally {
     await Promise.all(opened.map(({ context }) => context.close().catch(() => {})));

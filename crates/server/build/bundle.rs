@@ -200,8 +200,9 @@ fn built(dist: &Path) -> Option<Found> {
 
 /// The first lines that say something, on one line: messages of cargo have no more.
 fn gist(said: &str) -> String {
-    let says = |line: &&str| !line.is_empty() && !line.starts_with("npm warn") && !line.contains("debug-");
-    let line: String = said.lines().map(str::trim).filter(says).take(4).collect::<Vec<_>>().join(" · ");
+    let says = |line: &&str| !line.is_empty() && !line.starts_with("npm warn");
+    let lines = said.lines().map(|line| line.trim_start_matches("npm error").trim());
+    let line: String = lines.filter(says).take(4).collect::<Vec<_>>().join(" · ");
     line.chars().filter(|letter| !letter.is_control()).take(500).collect()
 }
 
