@@ -1,18 +1,15 @@
 // The first line of the overview: is all well, and if not, what is wrong, where to look.
-import type { Alert, Node, Queue, RecentRun, Schedule, Stats } from '../api/types';
+import type { Alert, ListedSchedule, Node, Queue, RecentRun, Stats } from '../api/types';
 import { length } from './time';
-
-/** A schedule as the overview reads it. */
-export type WatchedSchedule = Schedule & { recent?: RecentRun[] };
 
 export interface Watched {
   now: number;
   stats: Stats | null;
-  failing: WatchedSchedule[];
+  failing: ListedSchedule[];
   /** Those that are due next, soonest first. */
-  next: WatchedSchedule[];
+  next: ListedSchedule[];
   /** Those that cannot fire. */
-  stuck: WatchedSchedule[];
+  stuck: ListedSchedule[];
   queues: Queue[];
   alerts: Alert[];
   nodes: Node[];
@@ -51,12 +48,12 @@ export function errorShape(error: string): string {
 }
 
 /** The last failure of a schedule, when its recent runs are known. */
-export function lastFailure(schedule: WatchedSchedule): RecentRun | null {
+export function lastFailure(schedule: ListedSchedule): RecentRun | null {
   return schedule.recent?.find((run) => run.outcome === 'failed') ?? null;
 }
 
 /** When the failures in a row began, as far back as is known. */
-export function failingSince(schedule: WatchedSchedule): string | null {
+export function failingSince(schedule: ListedSchedule): string | null {
   let since: string | null = null;
   for (const run of schedule.recent ?? []) {
     if (run.outcome === 'completed') break;
@@ -66,7 +63,7 @@ export function failingSince(schedule: WatchedSchedule): string | null {
 }
 
 /** How many of the failing share the most common error; 0 when none do. */
-export function sharedFailures(failing: WatchedSchedule[]): number {
+export function sharedFailures(failing: ListedSchedule[]): number {
   const shapes = new Map<string, number>();
   for (const schedule of failing) {
     const failure = lastFailure(schedule);
@@ -79,7 +76,7 @@ export function sharedFailures(failing: WatchedSchedule[]): number {
 }
 
 /** Whether the schedule should have been decided on a while ago. */
-export function isOverdue(schedule: WatchedSchedule, now: number): boolean {
+export function isOverdue(schedule: ListedSchedule, now: number): boolean {
   return schedule.enabled && !!schedule.next_run_at && Date.parse(schedule.next_run_at) < now - OVERDUE_MS;
 }
 

@@ -1,8 +1,8 @@
 // The verdict: what is wrong is said, what is well is not.
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import type { Alert, Node, Queue, Stats } from '../api/types';
-import { type Watched, type WatchedSchedule, errorShape, failingSince, lostLately, verdict } from '../text/verdict';
+import type { Alert, ListedSchedule, Node, Queue, Stats } from '../api/types';
+import { type Watched, errorShape, failingSince, lostLately, verdict } from '../text/verdict';
 
 const NOW = Date.parse('2026-11-16T10:00:00Z');
 const at = (ms: number) => new Date(NOW + ms).toISOString();
@@ -12,11 +12,11 @@ function stats(more: Partial<Stats['schedules']> = {}, nodes = 2): Stats {
   return { schedules, nodes } as Stats;
 }
 
-function schedule(name: string, more: object = {}): WatchedSchedule {
-  return { id: `id of ${name}`, name, enabled: true, ...more } as WatchedSchedule;
+function schedule(name: string, more: object = {}): ListedSchedule {
+  return { id: `id of ${name}`, name, enabled: true, ...more } as ListedSchedule;
 }
 
-function failed(name: string, error: string): WatchedSchedule {
+function failed(name: string, error: string): ListedSchedule {
   const run = { outcome: 'failed', error_code: 'target_error', error, finished_at: at(-1_000), job_id: 'j' };
   return schedule(name, { recent: [run] });
 }
