@@ -308,8 +308,7 @@ onEachStore('the list of schedules', (test) => {
     ];
     for (const path of pages) {
       await page.at(path);
-      await page.locator('.frame main h1').first().waitFor();
-      await page.waitForLoadState('networkidle').catch(() => {});
+      await page.locator('.frame main:not(:has(.skeleton)) h1').first().waitFor();
       await checkAccessibility(page);
     }
   });
