@@ -60,7 +60,7 @@ onEachStore('a schedule', (test) => {
   });
 
   test('b10_what_cannot_be_saved_is_told_at_its_field_and_stays', async ({ page, watch, api }) => {
-    watch.expect(/^422 POST .*\/schedules$/);
+    watch.expect(/^422 (POST .*\/schedules$|GET .*\/cron\/preview)/);
     watch.expect(/^409 POST .*\/schedules$/);
     await api.schedule('taken', 'true');
     await page.logIn();
