@@ -1,7 +1,7 @@
 // Wall-clock times mean one instant in their zone, also where a clock change leaves one out or brings it twice.
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { columnOf, dayFrom, daysOfMonth, instantText, monthFrom, wallTime } from '../text/wallclock';
+import { columnOf, dayFrom, daysOfMonth, instantText, isDay, monthFrom, wallTime } from '../text/wallclock';
 
 test('a time is read in its zone', () => {
   assert.equal(instantText('2026-11-16T09:00', 'Europe/Berlin'), '2026-11-16T08:00:00Z');
@@ -22,4 +22,11 @@ test('months and weeks are counted', () => {
   assert.equal(dayFrom('2026-11-30', 1), '2026-12-01');
   assert.equal(columnOf('2026-11-16'), 0);
   assert.equal(columnOf('2026-11-22'), 6);
+  assert.deepEqual(['2026-11-30', '2026-11-31', '2026-13-01', 'x', '-01'].map(isDay), [
+    true,
+    false,
+    false,
+    false,
+    false,
+  ]);
 });
