@@ -197,11 +197,12 @@ pub(crate) async fn list(
 const RECENT_MAX: usize = 20;
 
 fn recent_asked(asked: Option<usize>) -> Answered<usize> {
-    asked.filter(|recent| *recent > RECENT_MAX).map_or(Ok(asked.unwrap_or(0)), |_| {
-        Err(Problem::new(StatusCode::BAD_REQUEST, "bad_query", "recent is not between 0 and 20")
+    match asked.unwrap_or(0) {
+        recent @ 0..=RECENT_MAX => Ok(recent),
+        _ => Err(Problem::new(StatusCode::BAD_REQUEST, "bad_query", "recent is not between 0 and 20")
             .remedy("ask for 20 at most, and for more with GET /schedules/{key}/runs")
-            .at("recent"))
-    })
+            .at("recent")),
+    }
 }
 
 /// Schedules as a list shows them, with their recent runs if these are asked for: one look for all of them.

@@ -76,7 +76,7 @@ impl SlotDaysAsked {
             text.parse::<Date>().map_err(|_| bad(field, format!("{field} is no day"), "write it as 2026-11-01"))
         };
         let (from, until) = (day("from", &self.from)?, day("until", &self.until)?);
-        let span = from.until(until).map(|span| span.get_days()).unwrap_or(i32::MAX);
+        let span = from.until(until).map_or(i32::MAX, |span| span.get_days());
         if !usize::try_from(span).is_ok_and(|days| (1..=DAYS_MAX).contains(&days)) {
             let remedy = "until is the day behind the last one: ask for 62 days at most";
             return Err(bad("until", format!("from until until is not 1 to {DAYS_MAX} days"), remedy));
