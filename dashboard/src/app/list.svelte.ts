@@ -93,6 +93,7 @@ export class KeysetList<T> {
     return () => {
       off();
       if (this.#planned) clearTimeout(this.#planned);
+      this.#planned = null;
       this.#reading?.abort();
     };
   }

@@ -42,6 +42,7 @@ export class Reading<T> {
     return () => {
       off();
       if (this.#planned) clearTimeout(this.#planned);
+      this.#planned = null;
       this.#current?.abort();
     };
   }

@@ -18,22 +18,42 @@ export interface ShownPiece extends Piece {
 /** The pieces of a line, cut to its bound unless the whole is wanted, with what is looked for apart. */
 export function shownPieces(text: string, asked: string, isWhole: boolean): ShownPiece[] {
   const found = pieces(isWhole ? text : text.slice(0, SHOWN_OF_LINE));
-  const wanted = visible(asked).toLowerCase();
-  return found.flatMap((piece) => (wanted === '' ? [{ ...piece, isMatch: false }] : split(piece, wanted)));
+  const marks = ranges(found.map((piece) => piece.text).join(''), visible(asked));
+  let at = 0;
+  return found.flatMap((piece) => {
+    const parts = split(piece, at, marks);
+    at += piece.text.length;
+    return parts;
+  });
 }
 
-function split(piece: Piece, wanted: string): ShownPiece[] {
-  const lower = piece.text.toLowerCase();
+/** From where to where the text has what is looked for; colours may change in between. */
+function ranges(text: string, asked: string): [number, number][] {
+  const lower = text.toLowerCase();
+  const wanted = asked.toLowerCase();
   // Letters whose small form is longer would put the marks in wrong places.
-  if (lower.length !== piece.text.length) return [{ ...piece, isMatch: lower.includes(wanted) }];
+  if (wanted === '' || lower.length !== text.length) return [];
+  const found: [number, number][] = [];
+  for (let at = lower.indexOf(wanted); at >= 0; at = lower.indexOf(wanted, at + wanted.length)) {
+    found.push([at, at + wanted.length]);
+  }
+  return found;
+}
+
+/** A piece that begins at a place of its line, in parts that are marked or not. */
+function split(piece: Piece, begin: number, marks: [number, number][]): ShownPiece[] {
   const parts: ShownPiece[] = [];
   let from = 0;
-  for (let at = lower.indexOf(wanted); at >= 0; at = lower.indexOf(wanted, from)) {
-    if (at > from) parts.push({ ...piece, text: piece.text.slice(from, at), isMatch: false });
-    parts.push({ ...piece, text: piece.text.slice(at, at + wanted.length), isMatch: true });
-    from = at + wanted.length;
+  const add = (to: number, isMatch: boolean) => {
+    if (to > from) parts.push({ ...piece, text: piece.text.slice(from, to), isMatch });
+    from = Math.max(from, to);
+  };
+  for (const [first, last] of marks) {
+    if (last <= begin || first >= begin + piece.text.length) continue;
+    add(first - begin, false);
+    add(Math.min(last - begin, piece.text.length), true);
   }
-  if (from < piece.text.length) parts.push({ ...piece, text: piece.text.slice(from), isMatch: false });
+  add(piece.text.length, false);
   return parts;
 }
 

@@ -25,6 +25,18 @@ test('what is looked for is marked, and nothing is lost', () => {
   );
 });
 
+test('what is looked for is marked where its colour changes, too', () => {
+  const found = shownPieces('\u001b[32mline\u001b[0m 3 done', 'line 3', false);
+  assert.deepEqual(
+    found.map(({ text, style, isMatch }) => [text, style, isMatch]),
+    [
+      ['line', 'fg2', true],
+      [' 3', '', true],
+      [' done', '', false],
+    ],
+  );
+});
+
 test('a long line is cut until the whole is asked for', () => {
   const line = 'x'.repeat(1_000_000);
   const shown = (isWhole: boolean) => shownPieces(line, '', isWhole).reduce((sum, { text }) => sum + text.length, 0);
