@@ -5,16 +5,16 @@ import { PHONE, requestsDuring } from './browser.mjs';
 import { onEachStore } from './stores.mjs';
 
 const PAGES = [
-  ['nodes', 'Nodes', /\d nodes?/],
-  ['grants', 'Grants', /There is no grant\.|\d grants?/],
-  ['grants?tab=accounts', 'Grants', /There is no billing account\.|\d accounts?/],
+  ['nodes', 'Nodes', /\d\s+nodes?/],
+  ['grants', 'Grants', /There is no grant\.|\d\s+grants?/],
+  ['grants?tab=accounts', 'Grants', /There is no billing account\.|\d\s+accounts?/],
   ['notifications', 'Notifications', /No alert is open\./],
-  ['tokens', 'Tokens', /\d tokens?/],
-  ['audit', 'Audit', /\d changes?|Nothing was changed yet\./],
+  ['tokens', 'Tokens', /\d\s+tokens?/],
+  ['audit', 'Audit', /\d\s+changes?|Nothing was changed yet\./],
   ['settings', 'Settings', /Slots that fire in a second/],
-  ['settings?tab=calendars', 'Settings', /There is no calendar\.|\d calendars?/],
-  ['settings?tab=presets', 'Settings', /\d+ presets/],
-  ['settings?tab=templates', 'Settings', /There is no template\.|\d templates?/],
+  ['settings?tab=calendars', 'Settings', /There is no calendar\.|\d\s+calendars?/],
+  ['settings?tab=presets', 'Settings', /\d\s+presets/],
+  ['settings?tab=templates', 'Settings', /There is no template\.|\d\s+templates?/],
 ];
 
 onEachStore('administration', (test) => {

@@ -20,7 +20,7 @@ onEachStore('the overview', (test) => {
     // Nobody loads the page anew: the event of the run's end does.
     await verdict.getByText('1 schedule failing').waitFor();
     const row = page.getByRole('row').filter({ hasText: 'broken' }).filter({ hasText: 'failed 1×' });
-    await row.getByText('exit code 3').waitFor();
+    await row.getByText('exit code 3').first().waitFor();
     await row.getByRole('link', { name: 'open' }).click();
     await page.waitForURL((url) => url.pathname.endsWith(`/jobs/${job.id}`));
   });
