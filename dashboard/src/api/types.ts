@@ -38,6 +38,7 @@ export type Outcome = Shapes['Outcome'];
 export type Problem = Shapes['Problem'];
 export type Queue = Shapes['Queue'];
 export type QueuedJob = Shapes['QueuedJob'] & QueuedWork;
+export type RecentRun = Shapes['RecentRun'];
 export type Role = Shapes['Role'];
 export type Rule = Shapes['Rule'];
 export type Run = Shapes['Run'];
@@ -47,6 +48,8 @@ export type SerialHold = Shapes['SerialHold'];
 export type Session = Shapes['SessionBody'];
 export type Settings = Shapes['Settings'];
 export type Slot = Shapes['Slot'];
+export type SlotDay = Shapes['SlotDay'];
+export type SlotDays = Shapes['SlotDays'];
 export type Stats = Shapes['Stats'];
 export type Step = Shapes['Step'];
 export type Template = Shapes['Template'];
@@ -64,28 +67,8 @@ export interface Page<T> {
   next_cursor?: string | null;
 }
 
-/** One of the last runs of a schedule, as lists of schedules have them. */
-export interface RecentRun {
-  job_id: string;
-  outcome: Outcome;
-  error_code?: ErrorCode | null;
-  error?: string | null;
-  started_at?: string | null;
-  finished_at: string;
-  slot_at?: string | null;
-  triggered_by: string;
-}
-
 /** A schedule as lists have it, with its last runs where they were asked for. */
-export type ListedSchedule = Schedule & { recent?: RecentRun[] };
-
-/** What was decided about the slots of one day, and how their runs ended. */
-export interface SlotDay {
-  day: string;
-  tallies: { decision: Slot['decision']; reason: Slot['reason']; slots: number }[];
-  failed: number;
-  completed: number;
-}
+export type ListedSchedule = Schedule;
 
 /** What a job in its queue is about. */
 interface QueuedWork {
