@@ -1,15 +1,15 @@
 // The first line of the overview: is all well, and if not, what is wrong, where to look.
-import type { Alert, ListedSchedule, Node, Queue, RecentRun, Stats } from '../api/types';
+import type { Alert, Schedule, Node, Queue, RecentRun, Stats } from '../api/types';
 import { length } from './time';
 
 export interface Watched {
   now: number;
   stats: Stats | null;
-  failing: ListedSchedule[];
+  failing: Schedule[];
   /** Those that are due next, soonest first. */
-  next: ListedSchedule[];
+  next: Schedule[];
   /** Those that cannot fire. */
-  stuck: ListedSchedule[];
+  stuck: Schedule[];
   queues: Queue[];
   alerts: Alert[];
   nodes: Node[];
@@ -48,12 +48,12 @@ export function errorShape(error: string): string {
 }
 
 /** The last failure of a schedule, when its recent runs are known. */
-export function lastFailure(schedule: ListedSchedule): RecentRun | null {
+export function lastFailure(schedule: Schedule): RecentRun | null {
   return schedule.recent?.find((run) => run.outcome === 'failed') ?? null;
 }
 
 /** When the failures in a row began, as far back as is known. */
-export function failingSince(schedule: ListedSchedule): string | null {
+export function failingSince(schedule: Schedule): string | null {
   let since: string | null = null;
   for (const run of schedule.recent ?? []) {
     if (run.outcome === 'completed') break;
@@ -63,7 +63,7 @@ export function failingSince(schedule: ListedSchedule): string | null {
 }
 
 /** How many of the failing share the most common error; 0 when none do. */
-export function sharedFailures(failing: ListedSchedule[]): number {
+export function sharedFailures(failing: Schedule[]): number {
   const shapes = new Map<string, number>();
   for (const schedule of failing) {
     const failure = lastFailure(schedule);
@@ -76,7 +76,7 @@ export function sharedFailures(failing: ListedSchedule[]): number {
 }
 
 /** Whether the schedule should have been decided on a while ago. */
-export function isOverdue(schedule: ListedSchedule, now: number): boolean {
+export function isOverdue(schedule: Schedule, now: number): boolean {
   return schedule.enabled && !!schedule.next_run_at && Date.parse(schedule.next_run_at) < now - OVERDUE_MS;
 }
 

@@ -89,6 +89,7 @@ export function filterFlags(filter: BulkFilter): string[] {
     ['--queue', filter.queue],
     ['--schedule', filter.schedule_id],
     ['--type', filter.job_type],
+    ['--error-code', filter.error_code],
     ['--tag', filter.tag],
     ['--since', filter.since],
     ['--until', filter.until],

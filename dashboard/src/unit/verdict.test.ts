@@ -1,7 +1,7 @@
 // The verdict: what is wrong is said, what is well is not.
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import type { Alert, ListedSchedule, Node, Queue, Stats } from '../api/types';
+import type { Alert, Schedule, Node, Queue, Stats } from '../api/types';
 import { type Watched, errorShape, failingSince, lostLately, verdict } from '../text/verdict';
 
 const NOW = Date.parse('2026-11-16T10:00:00Z');
@@ -12,11 +12,11 @@ function stats(more: Partial<Stats['schedules']> = {}, nodes = 2): Stats {
   return { schedules, nodes } as Stats;
 }
 
-function schedule(name: string, more: object = {}): ListedSchedule {
-  return { id: `id of ${name}`, name, enabled: true, ...more } as ListedSchedule;
+function schedule(name: string, more: object = {}): Schedule {
+  return { id: `id of ${name}`, name, enabled: true, ...more } as Schedule;
 }
 
-function failed(name: string, error: string): ListedSchedule {
+function failed(name: string, error: string): Schedule {
   const run = { outcome: 'failed', error_code: 'target_error', error, finished_at: at(-1_000), job_id: 'j' };
   return schedule(name, { recent: [run] });
 }
