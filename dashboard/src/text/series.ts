@@ -77,3 +77,10 @@ export function labelled(count: number, about: number): number[] {
   const every = Math.max(1, Math.ceil(count / Math.max(1, about)));
   return Array.from({ length: Math.ceil(count / every) }, (_, at) => at * every);
 }
+
+/** The buckets that the time axis names, at most about so many: in the long window those in which a day begins. */
+export function named(times: number[], window: Window, zone: string, about: number): number[] {
+  const isNewDay = (nth: number) => nth > 0 && date(times[nth] ?? 0, zone) !== date(times[nth - 1] ?? 0, zone);
+  const all = times.map((_, nth) => nth).filter((nth) => window !== '7d' || isNewDay(nth));
+  return labelled(all.length, about).map((nth) => all[nth] ?? 0);
+}

@@ -1,7 +1,7 @@
 // The chart's numbers.
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { type Bucket, labelled, roundUp, stack, stretches, tick, total } from '../text/series';
+import { type Bucket, labelled, named, roundUp, stack, stretches, tick, total } from '../text/series';
 
 const bucket = (more: Partial<Bucket>): Bucket => ({
   ...{ at: '2026-11-16T10:00:00Z', completed: 0, failed: 0, skipped: 0, cancelled: 0 },
@@ -57,4 +57,15 @@ test('a tick is a time, and a day in the long window', () => {
   const at = Date.parse('2026-11-16T23:30:00Z');
   assert.equal(tick(at, '1h', 'UTC'), '23:30');
   assert.equal(tick(at, '7d', 'Europe/Berlin'), 'Tue 17');
+});
+
+test('in the long window the axis names each day once, where it begins', () => {
+  const hours = (count: number) =>
+    Array.from({ length: count }, (_, at) => Date.parse('2026-11-16T10:00:00Z') + at * 7_200_000);
+  const found = named(hours(84), '7d', 'UTC', 10);
+  assert.deepEqual(found, [7, 19, 31, 43, 55, 67, 79]);
+  const words = found.map((nth) => tick(hours(84)[nth] ?? 0, '7d', 'UTC'));
+  assert.equal(new Set(words).size, words.length);
+  assert.deepEqual(named(hours(84), '7d', 'UTC', 4), [7, 31, 55, 79]);
+  assert.deepEqual(named(hours(4), '24h', 'UTC', 2), [0, 2]);
 });
