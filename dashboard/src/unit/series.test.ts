@@ -1,24 +1,26 @@
 // The chart's numbers.
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { type Bucket, labelled, named, roundUp, stack, stretches, tick, total } from '../text/series';
+import type { SeriesBucket } from '../api/types';
+import { labelled, named, roundUp, stack, stretches, tick, total } from '../text/series';
 
-const bucket = (more: Partial<Bucket>): Bucket => ({
+const bucket = (more: Partial<SeriesBucket>): SeriesBucket => ({
   ...{ at: '2026-11-16T10:00:00Z', completed: 0, failed: 0, skipped: 0, cancelled: 0 },
   ...more,
 });
 
 test('axes end at round numbers', () => {
   const cases: [number, number][] = [
-    [0, 1],
-    [1, 1],
-    [3, 5],
-    [7, 10],
+    [0, 2],
+    [1, 2],
+    [3, 4],
+    [7, 8],
     [10, 10],
     [11, 20],
-    [450, 500],
+    [450, 600],
     [1_001, 2_000],
-    [NaN, 1],
+    [2_100, 4_000],
+    [NaN, 2],
   ];
   for (const [value, end] of cases) assert.equal(roundUp(value), end, String(value));
 });
