@@ -1,24 +1,6 @@
 // The overview's chart as numbers: bars, axes and labels, drawn by others.
+import type { SeriesBucket } from '../api/types';
 import { date, timeOfDay, weekday } from './time';
-
-export interface Bucket {
-  at: string;
-  completed: number;
-  failed: number;
-  skipped: number;
-  cancelled: number;
-  queue_time_p50_ms?: number | null;
-  queue_time_p95_ms?: number | null;
-  duration_p50_ms?: number | null;
-  duration_p95_ms?: number | null;
-}
-
-export interface Series {
-  since: string;
-  until: string;
-  step: string;
-  buckets: Bucket[];
-}
 
 export const WINDOWS = ['1h', '24h', '7d'] as const;
 export type Window = (typeof WINDOWS)[number];
@@ -27,20 +9,20 @@ export type Window = (typeof WINDOWS)[number];
 export const PARTS = ['failed', 'cancelled', 'skipped', 'completed'] as const;
 export type Part = (typeof PARTS)[number];
 
-export function total(bucket: Bucket): number {
+export function total(bucket: SeriesBucket): number {
   return PARTS.reduce((sum, part) => sum + bucket[part], 0);
 }
 
-/** A round number at or above, for the end of an axis: 1, 2 or 5 times a power of ten. */
+/** A round number at or above, for the end of an axis; it is even, so that its half is a number of runs, too. */
 export function roundUp(value: number): number {
-  if (!(value > 0)) return 1;
+  if (!(value > 0)) return 2;
   const power = 10 ** Math.floor(Math.log10(value));
-  const factor = [1, 2, 5, 10].find((times) => times * power >= value) ?? 10;
-  return Math.max(1, factor * power);
+  const factor = [1, 2, 4, 6, 8, 10].find((times) => times * power >= value) ?? 10;
+  return Math.max(2, factor * power);
 }
 
 /** Where each part of a bar begins and ends, as shares of the axis. */
-export function stack(bucket: Bucket, most: number): { part: Part; from: number; to: number }[] {
+export function stack(bucket: SeriesBucket, most: number): { part: Part; from: number; to: number }[] {
   let from = 0;
   const parts = [];
   for (const part of PARTS) {
@@ -76,4 +58,11 @@ export function tick(at: number, window: Window, zone: string): string {
 export function labelled(count: number, about: number): number[] {
   const every = Math.max(1, Math.ceil(count / Math.max(1, about)));
   return Array.from({ length: Math.ceil(count / every) }, (_, at) => at * every);
+}
+
+/** The buckets that the time axis names, at most about so many: in the long window those in which a day begins. */
+export function named(times: number[], window: Window, zone: string, about: number): number[] {
+  const isNewDay = (nth: number) => nth > 0 && date(times[nth] ?? 0, zone) !== date(times[nth - 1] ?? 0, zone);
+  const all = times.map((_, nth) => nth).filter((nth) => window !== '7d' || isNewDay(nth));
+  return labelled(all.length, about).map((nth) => all[nth] ?? 0);
 }
