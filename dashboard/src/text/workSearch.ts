@@ -83,12 +83,13 @@ export function jobFilter(search: Search, scheduleId: string | null, now: number
 }
 
 /** The same filter as flags of `punctual job ls` and `punctual job bulk`. */
-export function filterFlags(filter: BulkFilter): string[] {
+export function filterFlags(filter: BulkFilter & { error_code?: string | null }): string[] {
   const flags: [string, string | null | undefined][] = [
     ['--state', filter.state],
     ['--queue', filter.queue],
     ['--schedule', filter.schedule_id],
     ['--type', filter.job_type],
+    ['--error-code', filter.error_code],
     ['--tag', filter.tag],
     ['--since', filter.since],
     ['--until', filter.until],

@@ -73,5 +73,6 @@ test('the word around the caret is the one that is typed', () => {
 });
 
 test('a filter is written as flags', () => {
-  assert.deepEqual(filterFlags({ state: 'failed', queue: 'mail' }), ['--state', 'failed', '--queue', 'mail']);
+  const flags = ['--state', 'failed', '--queue', 'mail', '--error-code', 'timeout'];
+  assert.deepEqual(filterFlags({ state: 'failed', queue: 'mail', error_code: 'timeout' }), flags);
 });
