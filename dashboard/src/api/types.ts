@@ -26,8 +26,7 @@ export type FlowRun = Shapes['FlowRun'];
 export type FlowStep = Shapes['FlowStep'];
 export type Grant = Shapes['Grant'];
 export type Graph = Shapes['Graph'];
-/** `schedule_name` is there also when the schedule was deleted since. */
-export type Job = Shapes['Job'] & { schedule_name?: string | null };
+export type Job = Shapes['Job'];
 export type JobState = Shapes['JobState'];
 export type FlowItem = Shapes['FlowItem'];
 export type Limit = Shapes['Limit'];
@@ -37,7 +36,7 @@ export type Node = Shapes['Node'];
 export type Outcome = Shapes['Outcome'];
 export type Problem = Shapes['Problem'];
 export type Queue = Shapes['Queue'];
-export type QueuedJob = Shapes['QueuedJob'] & QueuedWork;
+export type QueuedJob = Shapes['QueuedJob'];
 export type RecentRun = Shapes['RecentRun'];
 export type Role = Shapes['Role'];
 export type Rule = Shapes['Rule'];
@@ -69,14 +68,3 @@ export interface Page<T> {
 
 /** A schedule as lists have it, with its last runs where they were asked for. */
 export type ListedSchedule = Schedule;
-
-/** What a job in its queue is about. */
-interface QueuedWork {
-  job_type?: string;
-  what?: string;
-  schedule_id?: string | null;
-  schedule_name?: string | null;
-  attempt?: number;
-  tags?: string[];
-  queued_at?: string | null;
-}

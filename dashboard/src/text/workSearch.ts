@@ -83,7 +83,7 @@ export function jobFilter(search: Search, scheduleId: string | null, now: number
 }
 
 /** The same filter as flags of `punctual job ls` and `punctual job bulk`. */
-export function filterFlags(filter: BulkFilter & { error_code?: string | null }): string[] {
+export function filterFlags(filter: BulkFilter): string[] {
   const flags: [string, string | null | undefined][] = [
     ['--state', filter.state],
     ['--queue', filter.queue],
