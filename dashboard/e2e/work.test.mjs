@@ -1,6 +1,8 @@
 // Work: jobs are searched, watched, retried and cancelled, queues are put in order, flows are followed.
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { checkAccessibility } from './axe.mjs';
 import { PHONE, requestsDuring } from './browser.mjs';
 import { onEachStore } from './stores.mjs';
@@ -170,7 +172,7 @@ onEachStore('work', (test) => {
 
   test('b10_a_flow_is_followed_step_by_step', async ({ page, api }) => {
     const wait = 'while [ ! -e "$0" ]; do sleep 0.1; done';
-    const gate = `/tmp/punctual-e2e-${process.pid}-${Date.now()}`;
+    const gate = join(tmpdir(), `punctual-gate-${process.pid}-${Date.now()}`);
     const shell = (words) => ({ kind: 'command', argv: ['sh', '-c', words, gate] });
     await api.put('/flows/followed', {
       steps: [
