@@ -96,7 +96,8 @@ impl Tx<'_> {
             Ok(found) => found,
             Err(why) => return Ok(Begun::Refused(why)),
         };
-        let hand_over = "UPDATE punctual_internal.running SET node_id = NULL, lease_id = NULL
+        // On no node it takes no room within limits, which its steps need.
+        let hand_over = "UPDATE punctual_internal.running SET node_id = NULL, lease_id = NULL, limited = false
                          WHERE job_id = $1 AND node_id = $2 AND (lease_id = $3) IS TRUE RETURNING started_at";
         let params = params![id.0, lease.node_id.0, lease.lease_id.0];
         let Some(started_at) = self.one(hand_over, params, |row| Columns::of(row).time()).await? else {

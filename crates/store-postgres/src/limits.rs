@@ -143,7 +143,7 @@ impl Tx<'_> {
         }
         let count = "UPDATE punctual_internal.running
                      SET limited = NOT limited
-                     WHERE limited <> EXISTS (SELECT 1 FROM punctual_internal.limits)";
+                     WHERE limited <> (node_id IS NOT NULL AND EXISTS (SELECT 1 FROM punctual_internal.limits))";
         self.execute(count, Params::default()).await?;
         Ok(())
     }

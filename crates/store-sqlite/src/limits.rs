@@ -97,10 +97,12 @@ fn covers(limit: &Limit, lane: &Lane) -> bool {
     limit.subject.covers(&lane.queue, &lane.job_type, &lane.tags)
 }
 
-/// How many jobs of each lane run on each node. Counted in full: on one machine few jobs run at once.
+/// How many jobs of each lane run on each node. Counted in full: on one machine few jobs run at once. A flow that goes on
+/// by itself is on no node and takes no room, which its steps need.
 fn running_lanes(connection: &Connection) -> StoreResult<Vec<(Lane, [u8; 16], u32)>> {
     let count = "SELECT l.id, l.queue, l.job_type, l.tags, g.node_id, count(*) FROM punctual_running AS g
-                 CROSS JOIN punctual_lanes AS l ON l.id = g.lane_id GROUP BY g.lane_id, g.node_id";
+                 CROSS JOIN punctual_lanes AS l ON l.id = g.lane_id
+                 WHERE g.node_id IS NOT NULL GROUP BY g.lane_id, g.node_id";
     rows::collect(connection, count, [], |row| {
         let lane = Lane::read(row)?;
         let mut c = Columns::of(row);

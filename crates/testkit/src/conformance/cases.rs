@@ -79,6 +79,7 @@ macro_rules! for_each_conformance_case {
             }
             limits {
                 c14_a_queue_gives_no_more_at_once_than_its_limit,
+                c14_a_flow_that_goes_on_by_itself_leaves_the_room_to_its_steps,
                 c14_limits_on_everything_a_type_and_each_node_hold_too,
                 c14_a_job_counts_for_each_of_its_tags_and_keeps_nobody_else_back,
                 c14_a_limit_counts_what_runs_and_what_waits_already,

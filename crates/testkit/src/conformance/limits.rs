@@ -1,11 +1,13 @@
 //! Limits: they hold exactly, whatever is claimed, given back, retried or lost, and nobody waits longer than he must.
 
+use super::flows::{complete_with, graph, names, step, take};
 use crate::prelude::*;
 use crate::sim::chance::Chance;
 use jiff::{SignedDuration, Timestamp};
 use punctual_core::id::JobId;
 use punctual_core::job::NewJob;
 use punctual_core::limits::{Limit, LimitRow, LimitSubject, Rate};
+use punctual_core::run::Outcome;
 use punctual_core::store::{ClaimRequest, Lease};
 use punctual_core::target::Target;
 use std::collections::BTreeMap;
@@ -52,6 +54,22 @@ pub async fn c14_a_queue_gives_no_more_at_once_than_its_limit(world: &mut World)
     world.complete(b, ids[1]).await;
     assert_eq!(world.claim(a, ALL).await, &ids[2..3], "the next one in queue order");
     assert_eq!(world.queue("default").await, &ids[3..]);
+}
+
+pub async fn c14_a_flow_that_goes_on_by_itself_leaves_the_room_to_its_steps(world: &mut World) {
+    let lease = world.node("a").await;
+    set(world, at_once("queue:default", 1)).await;
+    let flow = world.enqueue(graph(vec![step("a", &[]), step("b", &["a"])])).await;
+    for name in ["a", "b"] {
+        let taken = take(world, lease).await;
+        assert_eq!(names(&taken), [name], "the flow does not keep its own steps back");
+        assert_eq!(running(world, "queue:default").await, 1, "the step alone is counted");
+        set(world, at_once("all", 1)).await;
+        assert_eq!(running(world, "all").await, 1, "also by a limit that came later");
+        complete_with(world, lease, taken[0].id, "1").await;
+    }
+    assert_eq!(running(world, "queue:default").await, 0);
+    assert_eq!(world.closed_run(flow).await.outcome, Outcome::Completed);
 }
 
 pub async fn c14_limits_on_everything_a_type_and_each_node_hold_too(world: &mut World) {
