@@ -253,7 +253,7 @@ impl JobBody {
             _ => (None, None),
         };
         let schedule_name = view.job.schedule_id.and_then(|id| names.get(&id).cloned());
-        Self { queued_at, ready, run, schedule_name, ..Self::of(view.job, state) }
+        Self { schedule_name, queued_at, ready, run, ..Self::of(view.job, state) }
     }
 
     /// A job that was just made: everything about it follows from what was asked for and from its id.

@@ -1,7 +1,7 @@
 // The drawing of a flow: layers, crossings, and that nothing lies on something else.
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { draw, layers, stepsInOrder } from '../text/workGraph';
+import { draw, layers, stepsInOrder } from '../text/flowGraph';
 
 const SIZES = { width: 100, height: 40, between: 30, beside: 10, direction: 'right' as const };
 const step = (name: string, ...after: string[]) => ({ name, after });

@@ -1,7 +1,7 @@
 // The search for jobs: what it asks for, what it refuses, what it suggests.
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { filterFlags, instant, jobFilter, readJobSearch, searchProblem, suggestions, wordAt } from '../text/workSearch';
+import { filterFlags, instant, jobFilter, readJobSearch, searchProblem, suggestions, wordAt } from '../text/jobSearch';
 
 const NOW = Date.parse('2026-11-16T10:00:00Z');
 const ID = '01a1e3cf-585f-7eb8-9c6a-5be3c26d93f8';

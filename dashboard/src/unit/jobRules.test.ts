@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import type { Job, Limit } from '../api/types';
-import { SHOWN_OF_LINE, blocks, matches, shownPieces } from '../text/workLog';
-import { moveTo, moved, placeUnder } from '../text/workOrder';
-import { ageTone, bytes, countText, limitInWords, readRate, subjectInWords, timeline } from '../text/workWords';
+import { SHOWN_OF_LINE, blocks, matches, shownPieces } from '../text/log';
+import { moveTo, moved, placeUnder } from '../text/queueOrder';
+import { ageTone, bytes, countText, limitInWords, readRate, subjectInWords, timeline } from '../text/jobWords';
 
 test('a log is searched without its colours and whatever the case', () => {
   const lines = [{ text: 'one' }, { text: '\u001b[31mER\u001b[0mROR' }, { text: 'an error' }];
