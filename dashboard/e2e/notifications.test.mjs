@@ -18,6 +18,8 @@ async function receiver(status = 200) {
   });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
+  // A test that fails does not close it, and must end nevertheless.
+  server.unref();
   const url = `http://127.0.0.1:${server.address().port}/hook`;
   return { told, url, close: () => new Promise((resolve) => server.close(resolve)) };
 }
@@ -102,6 +104,31 @@ onEachStore(
       await ears.close();
     });
 
+    test('n03_whoever_has_the_link_of_a_message_acknowledges_without_logging_in', async (given) => {
+      const { page, server, api, newPage } = given;
+      const ears = await receiver();
+      await api.post('/channels', { name: 'pager', target: { kind: 'slack', url: ears.url } });
+      const steps = [{ channels: ['pager'] }];
+      await api.post('/rules', { name: 'paged', on: 'failure', scope: { queue: 'paged' }, wait: '1s', steps });
+      await api.shell('exit 4', { queue: 'paged', retry: { max_attempts: 1 } });
+      await api.until('/deliveries?channel=pager', ({ items }) => items[0]?.state === 'arrived');
+      // The server was told of a name that leads nowhere here.
+      const here = (kind) => server.url + ears.told[0].match(`https://punctual.example(/${kind}/[\\w-]+)`)[1];
+      const { page: stranger } = await newPage();
+      await stranger.goto(here('acknowledge'));
+      await stranger.getByRole('button', { name: 'Acknowledge' }).click();
+      await stranger.getByText(/^Acknowledged at/).waitFor();
+      await page.logIn();
+      await page.goto(here('alerts'));
+      await page
+        .getByText(/acknowledged/i)
+        .first()
+        .waitFor();
+      await page.goto(here('jobs'));
+      await page.getByText('exit code 4').first().waitFor();
+      await ears.close();
+    });
+
     test('c12_a_viewer_sees_channels_and_rules_and_no_working_button', async ({ page, api }) => {
       const token = await api.newToken('viewer');
       await page.logIn(token);
@@ -118,5 +145,5 @@ onEachStore(
       }
     });
   },
-  { args: ['--http-allow', '127.0.0.1'] },
+  { args: ['--http-allow', '127.0.0.1', '--public-url', 'https://punctual.example'] },
 );

@@ -19,6 +19,8 @@ const ROUTES: [address: string, page: string][] = [
   ['nodes', 'Nodes'],
   ['grants', 'Grants'],
   ['notifications', 'Notifications'],
+  // Messages lead here.
+  ['alerts/:id', 'Notifications'],
   ['tokens', 'Tokens'],
   ['audit', 'Audit'],
   ['settings', 'Settings'],
