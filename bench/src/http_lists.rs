@@ -56,7 +56,7 @@ const FILL: [(&str, &str); 5] = [
 ];
 
 /// What is asked for. A list that is marked is also asked for from a cursor far down.
-const LISTS: [(&str, bool); 15] = [
+const LISTS: [(&str, bool); 21] = [
     ("/session", false),
     ("/jobs", true),
     ("/jobs?state=queued", true),
@@ -72,6 +72,13 @@ const LISTS: [(&str, bool); 15] = [
     ("/audit", true),
     ("/audit?subject=schedule:7", true),
     ("/stats", false),
+    // What the pages of the dashboard ask for beside.
+    ("/schedules?recent=20", true),
+    ("/jobs?error_code=timeout", true),
+    ("/schedules/list%201/slots", false),
+    ("/stats/series?window=1h", false),
+    ("/stats/series?window=24h", false),
+    ("/stats/series?window=7d", false),
 ];
 
 /// Fills the database and prints the table.

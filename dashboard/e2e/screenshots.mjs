@@ -19,8 +19,8 @@ const LOOKS = [
 const PAGES = [
   ['overview', '', ['light', 'dark', 'phone']],
   ['schedules', 'schedules', ['light', 'phone']],
-  ['schedule', 'schedules/nightly-backup', ['light', 'dark']],
-  ['jobs', 'jobs', ['light', 'dark']],
+  ['schedule', 'schedules/nightly-backup', ['dark']],
+  ['jobs', 'jobs', ['light']],
   ['queues', 'queues', ['light']],
 ];
 
