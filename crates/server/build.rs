@@ -17,12 +17,17 @@ fn main() {
     println!("cargo::rerun-if-env-changed={}", bundle::WISH);
     println!("cargo::rerun-if-env-changed={}", bundle::DIST);
     watch(&sources);
+    if let Some(dist) = std::env::var_os(bundle::DIST).filter(|dist| !dist.is_empty()) {
+        println!("cargo::rerun-if-changed={}", Path::new(&dist).display());
+    }
 
     let found = found(&sources, &out);
     if let Found::Failed { reason, remedy } = &found {
         // A path that never exists: the next build tries again, instead of keeping a placeholder silently.
         println!("cargo::rerun-if-changed={}", out.join("never").display());
-        let required = std::env::var(bundle::WISH).is_ok_and(|wish| wish == "require");
+        // Whoever has said something that means nothing wanted something.
+        let wish = Wish::read(std::env::var(bundle::WISH).ok().as_deref());
+        let required = wish.map_or(true, |wish| wish == Wish::Require);
         let kind = if required { "error" } else { "warning" };
         println!("cargo::{kind}=the dashboard is left out: {reason}; {remedy}");
     }

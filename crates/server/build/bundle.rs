@@ -144,6 +144,10 @@ impl Wishes {
         if built(&folder.join("dist")).is_none() {
             return Err("`npm run build` has written no dist/index.html".to_owned());
         }
+        // What an earlier build left half there stands in the way.
+        if dist.exists() {
+            fs::remove_dir_all(&dist).map_err(told)?;
+        }
         fs::rename(folder.join("dist"), &dist).map_err(told)?;
         forget_old(&self.cache).map_err(told)?;
         Ok(dist)
@@ -273,7 +277,8 @@ fn gather(root: &Path, below: &Path, files: &mut Vec<(PathBuf, Vec<u8>)>) -> io:
             if !is_ignored {
                 gather(root, &path, files)?;
             }
-        } else if name != OsStr::new(".DS_Store") {
+        // Editors leave links that lead nowhere.
+        } else if name != OsStr::new(".DS_Store") && entry.path().is_file() {
             files.push((path, fs::read(entry.path())?));
         }
     }

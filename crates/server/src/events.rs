@@ -2,8 +2,9 @@
 //!
 //! One follower for each server looks into the store when it is woken or a second has passed, for as long as somebody
 //! listens: jobs made, started and ended, nodes that came and went, and what people changed (from the audit log). So
-//! events of other nodes are told, too, and each says by its topic which list it is about. Ids count within this server; whoever comes back with one that is too old, or from another server, is told
-//! to read anew (`reset`). The same is told to whoever reads too slowly, and when more happens than is followed.
+//! events of other nodes are told, too, and each says by its topic which list it is about. Ids count within this server;
+//! whoever comes back with one that is too old, or from another server, is told to read anew (`reset`). The same is told
+//! to whoever reads too slowly, and when more happens than is followed.
 
 use crate::auth::Caller;
 use crate::extract::Asked;

@@ -12,4 +12,5 @@ WITH RECURSIVE chain (slot_at, job_id) AS (
 )
 SELECT c.slot_at, u.outcome FROM chain AS c
 CROSS JOIN LATERAL (SELECT outcome, final FROM punctual_internal.runs WHERE job_id = c.job_id OFFSET 0) AS u
-WHERE u.final AND NOT EXISTS (SELECT 1 FROM punctual_internal.retries AS r WHERE r.retry_of = c.job_id)
+WHERE u.final AND NOT EXISTS (
+  SELECT 1 FROM punctual_internal.retries AS r WHERE r.retry_of = c.job_id OFFSET 0)

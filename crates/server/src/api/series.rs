@@ -46,6 +46,8 @@ impl SeriesCache {
         let mut kept = kept.lock().await;
         let settled = plan.until.saturating_sub(SETTLES_AFTER).unwrap_or(Timestamp::MIN);
         let end = |at: Timestamp| at.saturating_add(plan.step).unwrap_or(Timestamp::MAX);
+        // A clock that was put back makes some of the past the future again.
+        kept.retain(|at, _| end(*at) <= settled);
         let begins: Vec<Timestamp> = plan.begins().collect();
         let unknown: Vec<Timestamp> = begins.iter().copied().filter(|at| !kept.contains_key(at)).collect();
         let mut open = Kept::new();
