@@ -66,6 +66,7 @@ pub(crate) async fn set_enabled(ask: &Ask, old: &Schedule, enabled: bool, note: 
 #[serde(deny_unknown_fields)]
 pub(crate) struct TriggerAsked {
     /// Another input than the schedule's own: any JSON.
+    #[serde(default, deserialize_with = "super::job_shapes::given")]
     #[schema(value_type = Option<serde_json::Value>)]
     input: Option<Json>,
 }

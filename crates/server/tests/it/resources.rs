@@ -123,6 +123,11 @@ async fn d03_a_schedule_is_paused_resumed_triggered_and_rescheduled(world: &Worl
     world.call("POST", "/schedules/p/resume").send().await.expect(200);
     make().await.expect(201);
     assert_eq!(world.get("/schedules/p").await["enabled"], true, "a repeated request pauses nothing");
+    world.post("/schedules", &nightly("n")).await.expect(201);
+    let nothing = world.post("/schedules/n/trigger", &json!({ "input": null })).await.expect(201);
+    assert_eq!(nothing["input"], Value::Null, "null is an input, and not the absence of one");
+    let own = world.post("/schedules/n/trigger", &json!({})).await.expect(201);
+    assert_eq!(own["input"], json!({}));
 }
 
 async fn a15_a_grant_is_made_with_its_schedule_or_not_at_all(world: &World) {
