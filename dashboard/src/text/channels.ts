@@ -1,6 +1,6 @@
 // Channels as fields of a form, as what the API takes, and as the command that makes one.
 import type { Channel } from '../api/types';
-import { commandLine } from './commands';
+import { commandOn, flag } from './commands';
 
 export type ChannelKind = Channel['kind'];
 export type ChannelTarget = Channel['target'];
@@ -106,9 +106,9 @@ export function channelLine(target: ChannelTarget): string {
 
 /** The command that makes it, or changes it. */
 export function channelCommand(fields: ChannelFields, isNew: boolean): string {
-  const words = ['punctual', 'channel', isNew ? 'add' : 'edit', fields.name || 'NAME'];
-  const add = (flag: string, value: string) => {
-    if (value.trim()) words.push(flag, value.trim());
+  const words: string[] = [];
+  const add = (name: string, value: string) => {
+    if (value.trim()) words.push(...flag(name, value.trim()));
   };
   if (fields.kind === 'email') {
     for (const address of lines(fields.to)) add('--email', address);
@@ -118,12 +118,12 @@ export function channelCommand(fields: ChannelFields, isNew: boolean): string {
     add('--username', fields.username);
     add('--password', fields.password);
   } else {
-    words.push(`--${fields.kind}`, fields.url.trim() || 'URL');
+    add(`--${fields.kind}`, fields.url.trim() || 'URL');
     if (fields.kind === 'webhook') {
       for (const secret of lines(fields.secrets)) add('--secret', secret);
       for (const header of lines(fields.headers)) add('--header', header);
     }
   }
   add('--description', fields.description);
-  return commandLine(...words);
+  return commandOn(isNew ? 'channel add' : 'channel edit', [fields.name || 'NAME'], words);
 }

@@ -1,6 +1,6 @@
 // Grants in words, and the command that makes one.
 import type { Grant } from '../api/types';
-import { commandLine } from './commands';
+import { commandLine, flag } from './commands';
 
 const SCOPE = 'graph:execute:';
 
@@ -54,11 +54,11 @@ export function grantBody(fields: GrantFields): Record<string, unknown> {
 
 /** The same for a terminal. */
 export function grantCommand(fields: GrantFields): string {
-  const words = ['punctual', 'grant', 'add', '--account', fields.account || 'ACCOUNT'];
-  for (const graph of graphsOf(fields)) words.push('--graph', graph);
+  const words = ['punctual', 'grant', 'add', ...flag('--account', fields.account || 'ACCOUNT')];
+  for (const graph of graphsOf(fields)) words.push(...flag('--graph', graph));
   if (fields.expires_at) words.push('--expires-at', fields.expires_at);
-  if (fields.max_runs.trim()) words.push('--max-runs', fields.max_runs.trim());
-  if (fields.jobs.trim()) words.push('--rate', `${fields.jobs.trim()}/${fields.per}`);
-  if (fields.jobs.trim() && fields.burst.trim()) words.push('--burst', fields.burst.trim());
+  if (fields.max_runs.trim()) words.push(...flag('--max-runs', fields.max_runs.trim()));
+  if (fields.jobs.trim()) words.push(...flag('--rate', `${fields.jobs.trim()}/${fields.per}`));
+  if (fields.jobs.trim() && fields.burst.trim()) words.push(...flag('--burst', fields.burst.trim()));
   return commandLine(...words);
 }

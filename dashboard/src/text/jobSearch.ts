@@ -1,5 +1,6 @@
 // The search for jobs: which words it has, what they ask of the API, and what may come next while somebody types.
 import type { BulkFilter } from '../api/types';
+import { flag } from './commands';
 import { STATES, errorCodes } from './jobs';
 import { type Search, readSearch, valueOf } from './search';
 import { durationMs } from './time';
@@ -94,7 +95,7 @@ export function filterFlags(filter: BulkFilter): string[] {
     ['--since', filter.since],
     ['--until', filter.until],
   ];
-  return flags.flatMap(([flag, value]) => (value ? [flag, value] : []));
+  return flags.flatMap(([name, value]) => (value ? flag(name, value) : []));
 }
 
 export interface Suggestion {

@@ -1,6 +1,6 @@
 // Rules as fields of a form, as what the API takes, in words, and as the command that makes one.
 import type { Rule } from '../api/types';
-import { commandLine } from './commands';
+import { commandOn, flag } from './commands';
 
 export type Trigger = Rule['on'];
 export type Weekday = NonNullable<NonNullable<Rule['quiet']>['days']>[number];
@@ -168,9 +168,9 @@ export function quietInWords(rule: Rule): string {
 
 /** The command that makes it, or changes it. */
 export function ruleCommand(fields: RuleFields, isNew: boolean): string {
-  const words = ['punctual', 'rule', isNew ? 'add' : 'edit', fields.name || 'NAME', '--on', fields.on];
-  const add = (flag: string, value: string) => {
-    if (value.trim()) words.push(flag, value.trim());
+  const words = ['--on', fields.on];
+  const add = (name: string, value: string) => {
+    if (value.trim()) words.push(...flag(name, value.trim()));
   };
   if (LASTS[fields.on]) add('--after', fields.after);
   if (fields.on === 'failures_in_a_row') add('--failures', fields.failures);
@@ -185,10 +185,10 @@ export function ruleCommand(fields: RuleFields, isNew: boolean): string {
   if (fields.groupBy !== 'cause' || !isNew) add('--group-by', fields.groupBy);
   add('--repeat-every', fields.repeatEvery);
   if (fields.isQuiet) {
-    words.push('--quiet', `${fields.quietFrom}-${fields.quietUntil}`, '--tz', fields.quietZone);
+    words.push(...flag('--quiet', `${fields.quietFrom}-${fields.quietUntil}`), ...flag('--tz', fields.quietZone));
     for (const day of fields.quietDays) words.push('--quiet-day', day);
   } else if (!isNew) words.push('--no-quiet');
   if (fields.tellRecovery !== 'usual') words.push('--tell-recovery', String(fields.tellRecovery === 'yes'));
   add('--description', fields.description);
-  return commandLine(...words);
+  return commandOn(isNew ? 'rule add' : 'rule edit', [fields.name || 'NAME'], words);
 }

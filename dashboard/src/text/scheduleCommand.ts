@@ -1,5 +1,5 @@
 // The command of `punctual schedule` that does what the editor would do, where every part of it has a flag.
-import { commandLine } from './commands';
+import { commandWithProgram, flag } from './commands';
 import { writeExact } from './exact';
 import type { Body } from './scheduleDraft';
 
@@ -28,40 +28,41 @@ const FLAGS: Record<string, string> = {
 /** `punctual schedule add`, or `null` when a part of it can only be said by the API. */
 export function addCommand(body: Body): string | null {
   const { name, ...rest } = body;
-  return command(['schedule', 'add', String(name ?? 'NAME')], rest);
+  return command('schedule add', String(name ?? 'NAME'), [], rest);
 }
 
 /** `punctual schedule edit`, or `null` likewise. */
 export function editCommand(key: string, patch: Body): string | null {
   const { name, ...rest } = patch;
-  const renamed = typeof name === 'string' ? ['--name', name] : [];
-  return command(['schedule', 'edit', key, ...renamed], rest);
+  const renamed = typeof name === 'string' ? flag('--name', name) : [];
+  return command('schedule edit', key, renamed, rest);
 }
 
-function command(begin: string[], body: Body): string | null {
-  const flags: string[] = [];
+function command(verb: string, name: string, begin: string[], body: Body): string | null {
+  const flags = [...begin];
   const last: string[] = [];
-  for (const [name, value] of Object.entries(body)) {
-    const words = name === 'target' ? targetWords(value as Body, last) : fieldWords(name, value);
+  for (const [field, value] of Object.entries(body)) {
+    const words = field === 'target' ? targetWords(value as Body, last) : fieldWords(field, value);
     if (!words) return null;
     flags.push(...words);
   }
-  return commandLine('punctual', ...begin, ...flags, ...last);
+  return commandWithProgram(verb, name, [...flags, ...last]);
 }
 
 function fieldWords(name: string, value: unknown): string[] | null {
   if (name === 'calendar' && value === null) return ['--no-calendar'];
   if (value === null) return null;
-  const flag = FLAGS[name];
-  // A value may begin with a dash: a priority does, below zero.
-  if (flag) return String(value).startsWith('-') ? [`${flag}=${String(value)}`] : [flag, String(value)];
+  const said = FLAGS[name];
+  if (said) return flag(said, String(value));
   switch (name) {
     case 'labels':
-      return Object.entries(value as Record<string, string>).flatMap(([key, text]) => ['--label', `${key}=${text}`]);
+      return Object.entries(value as Record<string, string>).flatMap(([key, text]) =>
+        flag('--label', `${key}=${text}`),
+      );
     case 'tags':
-      return (value as string[]).flatMap((tag) => ['--tag', tag]);
+      return (value as string[]).flatMap((tag) => flag('--tag', tag));
     case 'input':
-      return ['--input', writeExact(value)];
+      return flag('--input', writeExact(value));
     case 'serial':
       return [value ? '--serial' : '--serial=false'];
     case 'burst_allowed':
@@ -69,7 +70,7 @@ function fieldWords(name: string, value: unknown): string[] | null {
     case 'enabled':
       return value === false ? ['--paused'] : null;
     case 'missed':
-      return typeof value === 'string' ? ['--missed', value] : null;
+      return typeof value === 'string' ? flag('--missed', value) : null;
     case 'retry':
       return retryWords(value as Body);
     default:
@@ -79,7 +80,7 @@ function fieldWords(name: string, value: unknown): string[] | null {
 
 function retryWords(retry: Body): string[] | null {
   const { max_attempts: attempts, ...rest } = retry;
-  return attempts !== undefined && Object.keys(rest).length === 0 ? ['--attempts', String(attempts)] : null;
+  return attempts !== undefined && Object.keys(rest).length === 0 ? flag('--attempts', String(attempts)) : null;
 }
 
 /** What is to be done; the words of a command come last, after `--`. */
@@ -88,19 +89,19 @@ function targetWords(target: Body, last: string[]): string[] {
   const names = Object.keys(fields).sort().join(' ');
   if (kind === 'command' && /^argv( cwd)?( shell)?$/.test(names)) {
     last.push('--', ...(fields.argv as string[]));
-    return [...(fields.shell ? ['--shell'] : []), ...(fields.cwd ? ['--cwd', String(fields.cwd)] : [])];
+    return [...(fields.shell ? ['--shell'] : []), ...(fields.cwd ? flag('--cwd', String(fields.cwd)) : [])];
   }
   if (kind === 'http' && /^(body )?method url$/.test(names)) {
-    const body = typeof fields.body === 'string' ? ['--body', fields.body] : [];
-    const method = fields.method === 'POST' ? [] : ['--method', String(fields.method)];
+    const body = typeof fields.body === 'string' ? flag('--body', fields.body) : [];
+    const method = fields.method === 'POST' ? [] : flag('--method', String(fields.method));
     if (fields.body === undefined || typeof fields.body === 'string') {
-      return ['--http', String(fields.url), ...method, ...body];
+      return [...flag('--http', String(fields.url)), ...method, ...body];
     }
   }
   if (kind === 'sql' && names === 'connection function') {
-    return ['--sql', `${String(fields.connection)}:${String(fields.function)}`];
+    return flag('--sql', `${String(fields.connection)}:${String(fields.function)}`);
   }
-  if ((kind === 'task' || kind === 'flow') && names === 'name') return [`--${kind}`, String(fields.name)];
-  if (kind === 'graph' && names === 'id') return ['--graph', String(fields.id)];
-  return ['--target', writeExact(target)];
+  if ((kind === 'task' || kind === 'flow') && names === 'name') return flag(`--${kind}`, String(fields.name));
+  if (kind === 'graph' && names === 'id') return flag('--graph', String(fields.id));
+  return flag('--target', writeExact(target));
 }
