@@ -51,6 +51,13 @@ export function isAlive(state: JobState): boolean {
   return ['waiting', 'scheduled', 'queued', 'running'].includes(state);
 }
 
+/** Whether an event may be about a chain of attempts, latest first: about one of them, or about the one that follows. */
+export function mayBeAttempt(data: Record<string, unknown>, attempts: readonly Job[]): boolean {
+  if (attempts.some(({ id }) => id === data.id)) return true;
+  const [latest] = attempts;
+  return latest !== undefined && data.attempt === latest.attempt + 1 && data.queue === latest.queue;
+}
+
 /** How long the run took or takes, in milliseconds. */
 export function runLength(job: Job, now: number): number | null {
   if (!job.run?.started_at) return null;

@@ -3,7 +3,16 @@ import assert from 'node:assert/strict';
 import test from 'node:test';
 import type { Job } from '../api/types';
 import { parseExact } from '../text/exact';
-import { errorInWords, inputLine, isAlive, runLength, targetLine, targetType, waitLength } from '../text/jobs';
+import {
+  errorInWords,
+  inputLine,
+  isAlive,
+  mayBeAttempt,
+  runLength,
+  targetLine,
+  targetType,
+  waitLength,
+} from '../text/jobs';
 
 const NOW = Date.parse('2026-11-16T10:00:10Z');
 
@@ -60,4 +69,13 @@ test('alive is what has not ended', () => {
 test('errors have words', () => {
   assert.equal(errorInWords('timeout'), 'it took longer than it may');
   assert.equal(errorInWords(null), '');
+});
+
+test('a chain of attempts is only concerned by its own jobs and by what may follow them', () => {
+  const chain = [3, 2, 1].map((attempt) => job({ id: `j${attempt}`, queue: 'mail', attempt }));
+  assert.ok(mayBeAttempt({ id: 'j1', queue: 'mail', attempt: 1 }, chain));
+  assert.ok(mayBeAttempt({ id: 'new', queue: 'mail', attempt: 4 }, chain));
+  assert.ok(!mayBeAttempt({ id: 'new', queue: 'mail', attempt: 3 }, chain), 'a retry of another job');
+  assert.ok(!mayBeAttempt({ id: 'new', queue: 'other', attempt: 4 }, chain));
+  assert.ok(!mayBeAttempt({}, chain) && !mayBeAttempt({ attempt: 1 }, []));
 });
