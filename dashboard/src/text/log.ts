@@ -57,6 +57,14 @@ function split(piece: Piece, begin: number, marks: [number, number][]): ShownPie
   return parts;
 }
 
+/** So many lines are drawn, and dropped, together. */
+export const BLOCK_LINES = 100;
+
+/** How many of the first lines to drop so that at least `kept` stay: whole blocks, so that the others stay as they are. */
+export function droppable(lines: number, kept: number): number {
+  return Math.floor(Math.max(0, lines - kept) / BLOCK_LINES) * BLOCK_LINES;
+}
+
 /** Lines in blocks, of which only those near to what is seen are drawn. */
 export function blocks<T>(lines: readonly T[], size: number): T[][] {
   const found: T[][] = [];

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import type { Job, Limit } from '../api/types';
-import { SHOWN_OF_LINE, blocks, matches, shownPieces } from '../text/log';
+import { SHOWN_OF_LINE, blocks, droppable, matches, shownPieces } from '../text/log';
 import { moveTo, moved, placeUnder } from '../text/queueOrder';
 import { ageTone, bytes, countText, limitInWords, readRate, subjectInWords, timeline } from '../text/jobWords';
 
@@ -42,6 +42,13 @@ test('a long line is cut until the whole is asked for', () => {
   const shown = (isWhole: boolean) => shownPieces(line, '', isWhole).reduce((sum, { text }) => sum + text.length, 0);
   assert.equal(shown(false), SHOWN_OF_LINE);
   assert.equal(shown(true), 1_000_000);
+});
+
+test('lines are dropped by whole blocks, and never too many', () => {
+  assert.equal(droppable(999, 1_000), 0);
+  assert.equal(droppable(1_099, 1_000), 0);
+  assert.equal(droppable(1_100, 1_000), 100);
+  assert.equal(droppable(1_350, 1_000), 300);
 });
 
 test('blocks hold all lines in order', () => {

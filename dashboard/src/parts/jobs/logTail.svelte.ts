@@ -1,9 +1,11 @@
 // The lines of a run's log, read page by page and then followed for as long as the run goes on.
 import { ApiError, api } from '../../api/client';
 import type { LogLine, Page } from '../../api/types';
+import { live } from '../../app/live.svelte';
+import { droppable } from '../../text/log';
 
 const PAGE = 500;
-/** More than this stays on the server; a download has all of it. */
+/** Of more than this, the rest stays on the server; a download has all of it. */
 export const KEPT_LINES = 50_000;
 const POLL_MS = 1_000;
 
@@ -50,7 +52,9 @@ export class LogTail {
 
   #wait(ms: number | null): Promise<void> {
     return new Promise((resolve) => {
-      const timer = ms === null ? undefined : setTimeout(resolve, ms);
+      // While live updates are paused nothing is read by itself; their resuming wakes it.
+      const elapsed = () => live.status !== 'paused' && resolve();
+      const timer = ms === null ? undefined : setTimeout(elapsed, ms);
       this.#wake = () => {
         clearTimeout(timer);
         resolve();
@@ -80,7 +84,7 @@ export class LogTail {
     if (!last) return;
     this.#after = last.sequence;
     const all = [...this.lines, ...more];
-    const excess = Math.max(0, all.length - KEPT_LINES);
+    const excess = droppable(all.length, KEPT_LINES);
     this.dropped += excess;
     this.lines = excess > 0 ? all.slice(excess) : all;
   }
