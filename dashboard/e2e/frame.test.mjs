@@ -30,6 +30,29 @@ onEachStore('the frame', (test) => {
     await api.ended(first.id);
   });
 
+  test('b10_keys_that_do_something_by_themselves_are_switched_off', async ({ page }) => {
+    await page.logIn();
+    await page.at('settings');
+    await page.getByLabel('Keys do something by themselves').uncheck();
+    await page.reload();
+    await page.getByRole('heading', { name: 'This browser' }).waitFor();
+    assert.equal(await page.getByLabel('Keys do something by themselves').isChecked(), false, 'it is kept');
+    await page.keyboard.press('?');
+    // Keys are heard one after the other: when this one has done its work, the first did nothing.
+    await page.keyboard.press('Control+k');
+    await page.getByRole('dialog', { name: 'Go to' }).waitFor();
+    assert.equal(await page.getByRole('dialog', { name: 'Keyboard' }).count(), 0);
+    await page.keyboard.press('Escape');
+    await page.getByRole('dialog').waitFor({ state: 'detached' });
+    await page.getByRole('button', { name: 'Keyboard shortcuts' }).click();
+    await page.getByRole('dialog', { name: 'Keyboard' }).getByText('are switched off').waitFor();
+    await page.keyboard.press('Escape');
+    await page.getByLabel('Keys do something by themselves').check();
+    await page.getByRole('heading', { name: 'This browser' }).click();
+    await page.keyboard.press('?');
+    await page.getByRole('dialog', { name: 'Keyboard' }).getByText('can be switched off').waitFor();
+  });
+
   test('b10_what_is_paused_stays_as_it_is', async ({ page, api }) => {
     const before = await api.shell('true', { queue: 'still' });
     await api.ended(before.id);

@@ -1,4 +1,5 @@
 // The keyboard: `/` searches, `j` and `k` walk rows, `x` selects, `g` and a letter goes to a page, `?` explains.
+import { preferences } from './preferences.svelte';
 import { router } from './router.svelte';
 
 export interface Shortcut {
@@ -43,6 +44,7 @@ export function listen(handlers: Handlers): () => void {
       handlers.palette();
       return;
     }
+    if (!preferences.singleKeys) return;
     if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;
     if (document.querySelector('dialog[open]')) return;
     const place = goes ? PLACES[event.key] : undefined;

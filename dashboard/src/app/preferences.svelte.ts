@@ -1,4 +1,4 @@
-// What each person chose for this browser: theme, time zone, columns; kept where the browser lets us.
+// What each person chose for this browser: theme, time zone, columns, keys; kept where the browser lets us.
 
 export type Theme = 'system' | 'light' | 'dark';
 export type ZoneChoice = 'local' | 'utc' | 'schedule';
@@ -9,6 +9,7 @@ interface Kept {
   theme: Theme;
   zone: ZoneChoice;
   columns: Record<string, string[]>;
+  singleKeys: boolean;
 }
 
 function stored(): Partial<Kept> {
@@ -25,12 +26,14 @@ class Preferences {
   #theme = $state<Theme>('system');
   #zone = $state<ZoneChoice>('local');
   #columns = $state<Record<string, string[]>>({});
+  #singleKeys = $state(true);
 
   constructor() {
-    const { theme, zone, columns } = stored();
+    const { theme, zone, columns, singleKeys } = stored();
     if (theme === 'light' || theme === 'dark') this.#theme = theme;
     if (zone === 'utc' || zone === 'schedule') this.#zone = zone;
     if (columns && typeof columns === 'object') this.#columns = columns;
+    if (singleKeys === false) this.#singleKeys = false;
   }
 
   get theme(): Theme {
@@ -52,6 +55,16 @@ class Preferences {
     this.#keep();
   }
 
+  /** Whether keys do something by themselves: who speaks to the computer, or hits keys by chance, has them off. */
+  get singleKeys(): boolean {
+    return this.#singleKeys;
+  }
+
+  set singleKeys(on: boolean) {
+    this.#singleKeys = on;
+    this.#keep();
+  }
+
   /** The columns that somebody wants to see of a table, or those it usually has. */
   columns(table: string, usual: string[]): string[] {
     return this.#columns[table] ?? usual;
@@ -68,8 +81,14 @@ class Preferences {
   }
 
   #keep(): void {
+    const kept: Kept = {
+      theme: this.#theme,
+      zone: this.#zone,
+      columns: this.#columns,
+      singleKeys: this.#singleKeys,
+    };
     try {
-      localStorage.setItem(KEY, JSON.stringify({ theme: this.#theme, zone: this.#zone, columns: this.#columns }));
+      localStorage.setItem(KEY, JSON.stringify(kept));
     } catch {
       // It holds until the page is closed.
     }
