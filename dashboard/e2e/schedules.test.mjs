@@ -236,12 +236,20 @@ onEachStore('the list of schedules', (test) => {
     };
     await choose('Pause', 'Pause 3 schedules');
     for (const id of ids) assert.equal((await api.get(`/schedules/${id}`)).enabled, false);
+    // Those that are resumed leave this list, and are counted all the same.
+    await page.at('schedules?q=many-&show=paused');
     await page
       .getByRole('switch', { name: /is paused/ })
       .nth(2)
       .waitFor();
     await choose('Resume', 'Resume 3 schedules');
+    await page.getByText('3 schedules resumed').waitFor();
     for (const id of ids) assert.equal((await api.get(`/schedules/${id}`)).enabled, true);
+    await page.getByRole('link', { name: 'Show all schedules' }).click();
+    await page.waitForFunction(() => document.querySelector('[data-search]').value === '');
+    await page.goBack();
+    await page.waitForFunction(() => document.querySelector('[data-search]').value === 'many-');
+    await page.at('schedules?q=many-');
     await choose('Run now', 'Run 3 schedules');
     for (const id of ids) assert.equal((await api.get(`/jobs?schedule_id=${id}`)).items.length, 1);
     await page.getByRole('img', { name: 'last 1 runs, none failed' }).nth(2).waitFor();
