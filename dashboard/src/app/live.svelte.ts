@@ -71,6 +71,12 @@ class Live {
     const ticks = setInterval(() => {
       if (this.#status === 'live') this.#tell({ kind: 'tick', data: {} });
     }, TICK_MS);
+    const ended = () => {
+      clearInterval(watch);
+      clearInterval(ticks);
+    };
+    // At once, and not when the loop comes round: what was paused meanwhile is not to become stale.
+    signal.addEventListener('abort', ended);
     while (!signal.aborted) {
       try {
         await this.#read(signal);
@@ -83,11 +89,27 @@ class Live {
       this.#fails += 1;
       await new Promise((resolve) => setTimeout(resolve, wait));
     }
-    clearInterval(watch);
-    clearInterval(ticks);
+    ended();
   }
 
-  async #read(signal: AbortSignal): Promise<void> {
+  /** One connection. One that is silent for too long, opening or open, is cut and makes room for the next. */
+  async #read(stop: AbortSignal): Promise<void> {
+    const connection = new AbortController();
+    const cut = () => connection.abort();
+    let silence = setTimeout(cut, STALE_MS);
+    const heard = () => {
+      clearTimeout(silence);
+      silence = setTimeout(cut, STALE_MS);
+    };
+    try {
+      await this.#listen(AbortSignal.any([stop, connection.signal]), heard);
+    } finally {
+      clearTimeout(silence);
+      cut();
+    }
+  }
+
+  async #listen(signal: AbortSignal, heard: () => void): Promise<void> {
     const headers: Record<string, string> = { accept: 'text/event-stream' };
     if (this.#lastId) headers['last-event-id'] = this.#lastId;
     const response = await api.raw('/events', {}, { signal, headers });
@@ -97,9 +119,9 @@ class Live {
     if (!reader) return;
     let rest = '';
     for (;;) {
-      // A connection that died without a word is given up, and opened anew.
-      const { value, done } = await withinSilence(reader.read(), STALE_MS);
-      if (done) return;
+      const { value, done } = await reader.read();
+      if (done || signal.aborted) return;
+      heard();
       this.#heard = Date.now();
       this.#fails = 0;
       if (this.#status !== 'live') this.#status = 'live';
@@ -125,13 +147,6 @@ class Live {
   #tell(event: LiveEvent): void {
     for (const listener of this.#listeners) listener(event);
   }
-}
-
-function withinSilence<T>(reading: Promise<T>, most: number): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => reject(new Error('silence')), most);
-    reading.then(resolve, reject).finally(() => clearTimeout(timer));
-  });
 }
 
 export const live = new Live();
