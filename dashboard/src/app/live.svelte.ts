@@ -50,6 +50,8 @@ class Live {
   stop(): void {
     this.#stop?.abort();
     this.#stop = null;
+    // Nothing comes any more, and nothing says so better.
+    if (this.#status !== 'paused') this.#status = 'stale';
   }
 
   /** Stops everything that would change the page; nothing comes back by itself. */
@@ -81,7 +83,11 @@ class Live {
       try {
         await this.#read(signal);
       } catch (error) {
-        if (error instanceof ApiError && error.status === 401) break;
+        // Nobody is logged in: whoever comes next starts it anew.
+        if (error instanceof ApiError && error.status === 401) {
+          if (!signal.aborted) this.stop();
+          break;
+        }
       }
       if (signal.aborted) break;
       this.#status = 'stale';
