@@ -32,6 +32,32 @@ onEachStore('logging in', (test) => {
     await page.locator('.frame main h1').first().waitFor();
     assert.equal(page.url(), `${server.url}/jobs`, 'the page that was asked for is shown');
   });
+
+  test('c12_what_was_typed_stays_when_the_session_ends', async ({ page, watch, context, server }) => {
+    watch.expect(/^401 /);
+    await page.logIn();
+    await page.at('new/schedule?name=typed');
+    await page.getByRole('textbox', { name: 'Command' }).fill('true');
+    await context.clearCookies();
+    await page.getByRole('button', { name: 'Make the schedule' }).click();
+    const dialog = page.getByRole('dialog', { name: 'Log in again' });
+    await dialog.getByLabel('Token').fill(server.token);
+    await checkAccessibility(page);
+    await dialog.getByRole('button', { name: 'Log in', exact: true }).click();
+    await dialog.waitFor({ state: 'detached' });
+    await page.getByRole('button', { name: /^Live/ }).waitFor();
+    await page.getByRole('button', { name: 'Make the schedule' }).click();
+    await page.getByRole('heading', { level: 1, name: 'typed' }).waitFor();
+  });
+
+  test('c12_whoever_logs_out_is_on_the_plain_login_page', async ({ page, watch }) => {
+    watch.expect(/^401 /);
+    await page.logIn();
+    await page.at('settings');
+    await page.locator('main').getByRole('button', { name: 'Log out' }).click();
+    await page.getByRole('heading', { level: 1, name: 'Log in to Punctual' }).waitFor();
+    assert.equal(await page.getByRole('dialog').count(), 0);
+  });
 });
 
 /** Passes requests below a server's path on to the server, without the path. */

@@ -1,5 +1,5 @@
 // The one way to the API: every call, its errors in the server's own words, and the header that changes need.
-import { parseExact } from '../text/exact';
+import { parseExact, writeExact } from '../text/exact';
 import type { Problem } from './types';
 
 export type Query = Record<string, string | number | boolean | null | undefined>;
@@ -62,18 +62,22 @@ async function send(method: string, path: string, body?: unknown, more: RequestI
   if (body !== undefined) headers.set('content-type', 'application/json');
   if (method !== 'GET' && csrfToken) headers.set('x-csrf-token', csrfToken);
   const init: RequestInit = { ...more, method, headers, credentials: 'same-origin' };
-  if (body !== undefined) init.body = typeof body === 'string' ? body : JSON.stringify(body);
+  if (body !== undefined) init.body = typeof body === 'string' ? body : writeExact(body);
   let response: Response;
   try {
     response = await fetch(address(`api/v1${path}`), init);
   } catch (error) {
-    if (error instanceof DOMException && error.name === 'AbortError') throw error;
+    if (isAbort(error)) throw error;
     throw new ApiError(0, 'unreachable', 'The server cannot be reached.', 'Check that it runs; this page tries again.');
   }
   const date = Date.parse(response.headers.get('date') ?? '');
   if (!Number.isNaN(date)) hooks.serverTime(date);
   if (!response.ok) throw await refusal(response);
   return response;
+}
+
+function isAbort(error: unknown): boolean {
+  return error instanceof DOMException && error.name === 'AbortError';
 }
 
 async function refusal(response: Response): Promise<ApiError> {
@@ -84,9 +88,15 @@ async function refusal(response: Response): Promise<ApiError> {
 }
 
 async function read<T>(response: Response): Promise<T> {
-  const text = await response.text();
-  // Numbers that a browser would round are kept as they were written.
-  return (text === '' ? null : parseExact(text)) as T;
+  try {
+    const text = await response.text();
+    // Numbers that a browser would round are kept as they were written.
+    return (text === '' ? null : parseExact(text)) as T;
+  } catch (error) {
+    if (isAbort(error)) throw error;
+    const remedy = 'Look whether it was done, then try again.';
+    throw new ApiError(0, 'broken_answer', 'The answer of the server broke off or cannot be read.', remedy);
+  }
 }
 
 /** How a request may be cut short. */

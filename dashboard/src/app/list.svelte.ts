@@ -22,6 +22,8 @@ export class KeysetList<T> {
   #reading: AbortController | null = null;
   #readAt = 0;
   #planned: ReturnType<typeof setTimeout> | null = null;
+  /** Events came while a reading was under way: another one is due after it, held by this. */
+  #due: (() => boolean) | null = null;
 
   constructor(readonly read: ReadPage<T>) {}
 
@@ -57,6 +59,10 @@ export class KeysetList<T> {
 
   /** Reads the page that is shown once more. A reading that is overtaken by another one is dropped. */
   async refresh(): Promise<void> {
+    await this.#readAnew(() => false);
+  }
+
+  async #readAnew(isHeld: () => boolean): Promise<void> {
     this.#reading?.abort();
     const reading = new AbortController();
     this.#reading = reading;
@@ -67,6 +73,11 @@ export class KeysetList<T> {
     try {
       const page = await this.read(cursor, reading.signal);
       if (reading.signal.aborted) return;
+      // Whoever began to type while the answer was on its way is not disturbed either.
+      if (isHeld()) {
+        this.unseen += 1;
+        return;
+      }
       this.items = page.items;
       this.#next = page.next_cursor ?? null;
       this.unseen = 0;
@@ -76,8 +87,17 @@ export class KeysetList<T> {
       if (reading.signal.aborted) return;
       if (!(error instanceof ApiError)) throw error;
       this.problem = error;
+    } finally {
+      if (this.#reading === reading) this.#ended();
     }
+  }
+
+  #ended(): void {
+    this.#reading = null;
     this.isLoading = false;
+    const due = this.#due;
+    this.#due = null;
+    if (due) this.#plan(due);
   }
 
   /**
@@ -85,15 +105,17 @@ export class KeysetList<T> {
    * only counted while `isHeld` says so and when somebody has gone on to further pages.
    */
   follow(concerns: (event: LiveEvent) => boolean, isHeld: () => boolean): () => void {
+    const mustStay = () => isHeld() || this.hasPrevious;
     const off = live.on((event) => {
       if (event.kind !== 'reset' && !concerns(event)) return;
-      if (isHeld() || this.hasPrevious) this.unseen += 1;
-      else this.#plan(isHeld);
+      if (mustStay()) this.unseen += 1;
+      else this.#plan(mustStay);
     });
     return () => {
       off();
       if (this.#planned) clearTimeout(this.#planned);
       this.#planned = null;
+      this.#due = null;
       this.#reading?.abort();
     };
   }
@@ -105,7 +127,9 @@ export class KeysetList<T> {
       this.#planned = null;
       // Whoever began to type meanwhile is not disturbed.
       if (isHeld()) this.unseen += 1;
-      else void this.refresh();
+      // A slow reading ends first: cut short at every event, it would never end.
+      else if (this.#reading) this.#due = isHeld;
+      else void this.#readAnew(isHeld);
     }, wait);
   }
 }

@@ -50,6 +50,8 @@ class Live {
   stop(): void {
     this.#stop?.abort();
     this.#stop = null;
+    // Nothing comes any more, and nothing says so better.
+    if (this.#status !== 'paused') this.#status = 'stale';
   }
 
   /** Stops everything that would change the page; nothing comes back by itself. */
@@ -71,11 +73,21 @@ class Live {
     const ticks = setInterval(() => {
       if (this.#status === 'live') this.#tell({ kind: 'tick', data: {} });
     }, TICK_MS);
+    const ended = () => {
+      clearInterval(watch);
+      clearInterval(ticks);
+    };
+    // At once, and not when the loop comes round: what was paused meanwhile is not to become stale.
+    signal.addEventListener('abort', ended);
     while (!signal.aborted) {
       try {
         await this.#read(signal);
       } catch (error) {
-        if (error instanceof ApiError && error.status === 401) break;
+        // Nobody is logged in: whoever comes next starts it anew.
+        if (error instanceof ApiError && error.status === 401) {
+          if (!signal.aborted) this.stop();
+          break;
+        }
       }
       if (signal.aborted) break;
       this.#status = 'stale';
@@ -83,11 +95,27 @@ class Live {
       this.#fails += 1;
       await new Promise((resolve) => setTimeout(resolve, wait));
     }
-    clearInterval(watch);
-    clearInterval(ticks);
+    ended();
   }
 
-  async #read(signal: AbortSignal): Promise<void> {
+  /** One connection. One that is silent for too long, opening or open, is cut and makes room for the next. */
+  async #read(stop: AbortSignal): Promise<void> {
+    const connection = new AbortController();
+    const cut = () => connection.abort();
+    let silence = setTimeout(cut, STALE_MS);
+    const heard = () => {
+      clearTimeout(silence);
+      silence = setTimeout(cut, STALE_MS);
+    };
+    try {
+      await this.#listen(AbortSignal.any([stop, connection.signal]), heard);
+    } finally {
+      clearTimeout(silence);
+      cut();
+    }
+  }
+
+  async #listen(signal: AbortSignal, heard: () => void): Promise<void> {
     const headers: Record<string, string> = { accept: 'text/event-stream' };
     if (this.#lastId) headers['last-event-id'] = this.#lastId;
     const response = await api.raw('/events', {}, { signal, headers });
@@ -97,9 +125,9 @@ class Live {
     if (!reader) return;
     let rest = '';
     for (;;) {
-      // A connection that died without a word is given up, and opened anew.
-      const { value, done } = await withinSilence(reader.read(), STALE_MS);
-      if (done) return;
+      const { value, done } = await reader.read();
+      if (done || signal.aborted) return;
+      heard();
       this.#heard = Date.now();
       this.#fails = 0;
       if (this.#status !== 'live') this.#status = 'live';
@@ -125,13 +153,6 @@ class Live {
   #tell(event: LiveEvent): void {
     for (const listener of this.#listeners) listener(event);
   }
-}
-
-function withinSilence<T>(reading: Promise<T>, most: number): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => reject(new Error('silence')), most);
-    reading.then(resolve, reject).finally(() => clearTimeout(timer));
-  });
 }
 
 export const live = new Live();

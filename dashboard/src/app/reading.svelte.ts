@@ -11,6 +11,8 @@ export class Reading<T> {
   #current: AbortController | null = null;
   #readAt = 0;
   #planned: ReturnType<typeof setTimeout> | null = null;
+  /** Events came while a reading was under way: another one is due after it, at this pace. */
+  #due: number | null = null;
 
   constructor(readonly read: (signal: AbortSignal) => Promise<T>) {}
 
@@ -30,8 +32,17 @@ export class Reading<T> {
       if (current.signal.aborted) return;
       if (!(error instanceof ApiError)) throw error;
       this.problem = error;
+    } finally {
+      if (this.#current === current) this.#ended();
     }
+  }
+
+  #ended(): void {
+    this.#current = null;
     this.isLoading = false;
+    const due = this.#due;
+    this.#due = null;
+    if (due !== null) this.#plan(due);
   }
 
   /** Reads anew after events that concern it, at most once a second, until the function that comes back is called. */
@@ -43,6 +54,7 @@ export class Reading<T> {
       off();
       if (this.#planned) clearTimeout(this.#planned);
       this.#planned = null;
+      this.#due = null;
       this.#current?.abort();
     };
   }
@@ -51,7 +63,9 @@ export class Reading<T> {
     this.#planned ??= setTimeout(
       () => {
         this.#planned = null;
-        void this.refresh();
+        // A slow reading ends first: cut short at every event, it would never end.
+        if (this.#current) this.#due = pace;
+        else void this.refresh();
       },
       Math.max(0, this.#readAt + pace - Date.now()),
     );

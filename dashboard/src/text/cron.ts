@@ -69,10 +69,22 @@ export function newPlan(): Plan {
   };
 }
 
-/** The expression of a plan; empty for those that are none. */
+/** Whether a plan is for a time of day. */
+export function hasTime(plan: Plan): boolean {
+  return plan.kind === 'daily' || plan.kind === 'weekly' || plan.kind === 'monthly';
+}
+
+/** What a plan cannot do without and does not have: a field that was cleared says nothing, and not midnight. */
+export function lacking(plan: Plan): 'days' | 'time' | null {
+  if (plan.kind === 'weekly' && plan.days.length === 0) return 'days';
+  return hasTime(plan) && !/^\d{2}:\d{2}/.test(plan.time) ? 'time' : null;
+}
+
+/** The expression of a plan; empty for those that are none, and for what lacks something. */
 export function writeCron(plan: Plan): string {
+  if (lacking(plan)) return '';
   const [hour, minute] = plan.time.split(':').map(Number);
-  const at = `${minute ?? 0} ${hour ?? 0}`;
+  const at = `${minute} ${hour}`;
   switch (plan.kind) {
     case 'minutes':
       return plan.step === 1 ? '* * * * *' : `*/${plan.step} * * * *`;

@@ -1,7 +1,7 @@
 // The editor of a schedule: its fields as they are typed, made from a schedule and turned into what the API takes.
 import type { Schedule, Target } from '../api/types';
 import { commandLine } from './commands';
-import { type Plan, newPlan, readCron, writeCron } from './cron';
+import { type Plan, lacking, newPlan, readCron, writeCron } from './cron';
 import { parseExact, writeExact } from './exact';
 import { missedOf } from './schedules';
 import { instantText, wallTime } from './wallclock';
@@ -252,9 +252,9 @@ function timing(draft: Draft, wrong: Wrong[]): Body {
     if (!at) wrong.push({ pointer: '/at', detail: 'choose a date and a time' });
     return { at: at ?? undefined };
   }
-  if (plan.kind === 'weekly' && plan.days.length === 0) {
-    wrong.push({ pointer: '/cron', detail: 'choose at least one day of the week' });
-  }
+  const lacks = lacking(plan);
+  if (lacks === 'days') wrong.push({ pointer: '/cron', detail: 'choose at least one day of the week' });
+  if (lacks === 'time') wrong.push({ pointer: '/time', detail: 'choose a time of day' });
   return {
     cron: writeCron(plan),
     timezone: draft.timezone.trim() || 'UTC',
@@ -336,7 +336,12 @@ function policyFields(draft: Draft, wrong: Wrong[]): Body {
     base: draft.retryBase.trim() || undefined,
     max: draft.retryMax.trim() || undefined,
   });
-  const instant = (wall: string) => (wall ? (instantText(wall, draft.timezone) ?? undefined) : undefined);
+  const instant = (wall: string, pointer: string) => {
+    const at = instantText(wall, draft.timezone);
+    // What was typed and cannot be read is not left out: the schedule would have no such end.
+    if (wall && !at) wrong.push({ pointer, detail: 'choose a date and a time' });
+    return at ?? undefined;
+  };
   return {
     missed: Object.keys(missed).length > 1 ? missed : draft.missed === 'once' ? undefined : draft.missed,
     overlap: draft.overlap === 'allow' ? undefined : draft.overlap,
@@ -348,8 +353,8 @@ function policyFields(draft: Draft, wrong: Wrong[]): Body {
     priority: whole(draft.priority, '/priority', wrong) || undefined,
     serial: draft.serial || undefined,
     calendar: draft.calendar.trim() || undefined,
-    starts_at: instant(draft.startsAt),
-    ends_at: instant(draft.endsAt),
+    starts_at: instant(draft.startsAt, '/starts_at'),
+    ends_at: instant(draft.endsAt, '/ends_at'),
     pause_after_failures: whole(draft.pauseAfterFailures, '/pause_after_failures', wrong),
     enabled: draft.enabled ? undefined : false,
   };
@@ -359,9 +364,16 @@ function policyFields(draft: Draft, wrong: Wrong[]): Body {
 export function patchOf(was: Body, is: Body): Body {
   const patch: Body = {};
   for (const name of new Set([...Object.keys(was), ...Object.keys(is)])) {
-    if (writeExact(was[name]) !== writeExact(is[name])) patch[name] = is[name] ?? null;
+    if (writeExact(valueOf(was, name)) !== writeExact(valueOf(is, name))) patch[name] = valueOf(is, name);
   }
   return patch;
+}
+
+/** A field as PATCH has to say it. An input can be `null`, so that none is said as what it is: an empty one. */
+function valueOf(body: Body, name: string): unknown {
+  const value = body[name];
+  if (value !== undefined) return value;
+  return name === 'input' ? {} : null;
 }
 
 /** What was typed, on top of what somebody else has saved meanwhile: the fields that were not touched are theirs. */

@@ -45,7 +45,8 @@ export function dateTime(at: number, zone: string): string {
     second: '2-digit',
     hourCycle: 'h23',
   });
-  return `${year}-${month}-${day} ${hour}:${minute}:${second}`;
+  // A browser gives the years before 1000 fewer digits, and no date is read from those.
+  return `${year?.padStart(4, '0')}-${month}-${day} ${hour}:${minute}:${second}`;
 }
 
 /** `2026-11-16`. */

@@ -20,6 +20,8 @@ export function instantOf(wall: string, zone: string): number | null {
     const near = meant + side * 86_400_000;
     return meant - (shownAs(near, known) - near);
   });
+  // At the ends of all time there is no day before or after.
+  if (!candidates.every(Number.isFinite)) return null;
   const exact = candidates.filter((at) => shownAs(at, known) === meant);
   return exact.length > 0 ? Math.min(...exact) : Math.max(...candidates);
 }

@@ -1,7 +1,7 @@
 // The cron builder writes what it reads, and leaves alone what it has no fields for.
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { newPlan, readCron, writeCron } from '../text/cron';
+import { lacking, newPlan, readCron, writeCron } from '../text/cron';
 
 const SIMPLE: [cron: string, kind: string][] = [
   ['* * * * *', 'minutes'],
@@ -52,6 +52,16 @@ test('everything else stays an expression, letter by letter', () => {
     assert.equal(plan.kind, 'cron', cron);
     assert.equal(writeCron(plan), cron);
   }
+});
+
+test('a time of day that was cleared is not midnight', () => {
+  for (const kind of ['daily', 'weekly', 'monthly'] as const) {
+    const plan = { ...newPlan(), kind, time: '' };
+    assert.equal(lacking(plan), 'time');
+    assert.equal(writeCron(plan), '');
+  }
+  assert.equal(lacking({ ...newPlan(), kind: 'weekly', days: [] }), 'days');
+  assert.equal(lacking({ ...newPlan(), kind: 'hours', time: '' }), null);
 });
 
 test('what is no expression writes none', () => {

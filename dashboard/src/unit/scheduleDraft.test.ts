@@ -38,6 +38,25 @@ test('a patch holds what changed, and null for what was taken away', () => {
   assert.deepEqual(patch, { ...gone, every: '2h' });
 });
 
+test('an input that is emptied is an empty one, and not null', () => {
+  const was = bodyOf(draftOf(stored())).body;
+  for (const typed of ['{}', ' { } ', '']) {
+    assert.deepEqual(patchOf(was, bodyOf({ ...draftOf(stored()), input: typed }).body), { input: {} });
+  }
+  const ofNull = bodyOf({ ...draftOf(stored()), input: 'null' }).body;
+  assert.deepEqual(patchOf(was, ofNull), { input: null });
+  assert.deepEqual(patchOf(ofNull, bodyOf({ ...draftOf(stored()), input: '{}' }).body), { input: {} });
+});
+
+test('a time that was cleared or cannot be read is told, and not made up or left out', () => {
+  const draft = { ...draftOf(stored()), endsAt: '12027-01-01T00:00' };
+  draft.plan = { ...draft.plan, time: '' };
+  assert.deepEqual(bodyOf(draft).wrong, [
+    { pointer: '/time', detail: 'choose a time of day' },
+    { pointer: '/ends_at', detail: 'choose a date and a time' },
+  ]);
+});
+
 test('what is wrong is told at its field', () => {
   const draft = newDraft('UTC');
   draft.input = '{';

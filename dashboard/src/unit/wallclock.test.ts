@@ -11,6 +11,20 @@ test('a time is read in its zone', () => {
   assert.equal(wallTime(Date.parse('2026-11-16T08:00:00Z'), 'Europe/Berlin'), '2026-11-16T09:00');
 });
 
+test('a year that is being typed is read, and one that no calendar has is none', () => {
+  assert.equal(instantText('0002-11-16T09:46', 'UTC'), '0002-11-16T09:46:00Z');
+  assert.equal(instantText('0202-11-16T09:46', 'UTC'), '0202-11-16T09:46:00Z');
+  assert.equal(wallTime(Date.parse('0020-11-16T09:46:00Z'), 'UTC'), '0020-11-16T09:46');
+  for (const year of ['0000', '0001', '9999', '12026', '275760']) {
+    for (const day of ['01-01T00:00', '09-13T00:00', '12-31T23:59']) {
+      for (const zone of ['UTC', 'Europe/Berlin', 'Pacific/Kiritimati']) {
+        assert.doesNotThrow(() => instantText(`${year}-${day}`, zone), `${year}-${day} ${zone}`);
+      }
+    }
+  }
+  assert.equal(instantText('12026-11-16T09:46', 'UTC'), null);
+});
+
 test('of a time that comes twice it is the first, and one that does not come is after the gap', () => {
   assert.equal(instantText('2026-10-25T02:30', 'Europe/Berlin'), '2026-10-25T00:30:00Z');
   assert.equal(instantText('2027-03-28T02:30', 'Europe/Berlin'), '2027-03-28T01:30:00Z');
