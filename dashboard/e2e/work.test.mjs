@@ -170,7 +170,9 @@ onEachStore('work', (test) => {
     );
   });
 
-  test('b10_a_flow_is_followed_step_by_step', async ({ page, api }) => {
+  test('b10_a_flow_is_followed_step_by_step', async ({ page, watch, api }) => {
+    // Between its claim and its first step there is nothing to be seen of it.
+    watch.expect(/^404 GET .*\/steps$/);
     const wait = 'while [ ! -e "$0" ]; do sleep 0.1; done';
     const gate = join(tmpdir(), `punctual-gate-${process.pid}-${Date.now()}`);
     const shell = (words) => ({ kind: 'command', argv: ['sh', '-c', words, gate] });
