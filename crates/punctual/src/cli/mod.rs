@@ -9,6 +9,8 @@ mod cron;
 mod data;
 #[cfg(feature = "cli")]
 mod demo;
+#[cfg(feature = "server")]
+mod document;
 mod graphs;
 mod health;
 #[cfg(feature = "server")]
