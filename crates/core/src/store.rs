@@ -18,6 +18,7 @@ use crate::invalid::Invalid;
 use crate::job::{Artifact, Job, JobState, JobView, NewJob, Run};
 use crate::json::Json;
 use crate::limits::{Claimed, Limits};
+use crate::manifest::Manifests;
 use crate::name::{self, Name};
 use crate::notify::port::Notifications;
 use crate::offers::Offers;
@@ -81,6 +82,24 @@ pub enum StoreError {
         name: String,
         /// The names of some that need it, in order.
         by: Vec<String>,
+    },
+    /// It is not what somebody planned with.
+    #[error("the {what} `{name}` was changed by somebody else since this was planned; plan again")]
+    Overtaken {
+        /// What it is.
+        what: &'static str,
+        /// Its name.
+        name: String,
+    },
+    /// Another owner's manifest has it.
+    #[error("the {what} `{name}` is in the manifest of `{owner}`; choose another name, or let them take it out first")]
+    ManagedBy {
+        /// What it is.
+        what: &'static str,
+        /// Its name.
+        name: String,
+        /// Whose manifest.
+        owner: String,
     },
     /// The job is not in a state in which this can be done.
     #[error("the job is {state}, so this cannot be done; {remedy}")]
@@ -427,6 +446,7 @@ pub trait Store:
     + Flows
     + Grants
     + Limits
+    + Manifests
     + Notifications
     + Offers
     + Policies
