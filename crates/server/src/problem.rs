@@ -138,6 +138,15 @@ impl From<StoreError> for Problem {
             }
             StoreError::VersionConflict { .. } => Self::new(StatusCode::PRECONDITION_FAILED, "version_conflict", words)
                 .remedy("read it again, and send its ETag in If-Match"),
+            StoreError::Overtaken { what, name } => {
+                let told = format!("the {what} `{name}` was changed by somebody else since this was planned");
+                Self::new(StatusCode::CONFLICT, "overtaken", told).remedy("plan again")
+            }
+            StoreError::ManagedBy { what, name, owner } => {
+                let told = format!("the {what} `{name}` is in the manifest of `{owner}`");
+                Self::new(StatusCode::CONFLICT, "managed_by_another", told)
+                    .remedy("choose another name, or let them take it out first")
+            }
             StoreError::WrongState { state, remedy } => {
                 Self::new(StatusCode::CONFLICT, "wrong_state", format!("the job is {state}, so this cannot be done"))
                     .remedy(remedy)
