@@ -9,6 +9,10 @@ mod cron;
 mod data;
 #[cfg(feature = "cli")]
 mod demo;
+#[cfg(feature = "server")]
+// Whoever reads a document first takes this line away.
+#[allow(dead_code)]
+mod document;
 mod graphs;
 mod health;
 #[cfg(feature = "server")]
