@@ -35,6 +35,7 @@ mod notify;
 mod offers;
 mod outbox;
 mod params;
+mod pg_cron;
 mod policies;
 mod pool;
 mod prune;
@@ -57,6 +58,7 @@ mod upkeep;
 mod wake;
 
 pub use migrate::roles_sql;
+pub use pg_cron::{PgCron, read_pg_cron};
 
 use crate::address::Address;
 use crate::error::store_error;

@@ -85,7 +85,7 @@ impl Crontab<'_> {
         match judged(&entry.times) {
             Judged::Fine => {}
             Judged::Never(problem) => {
-                let told = format!("{what} is taken by cron and never run: {problem}");
+                let told = format!("{what}: cron takes such times and never finds them: {problem}");
                 return self.reading.remark(place, Kind::LeftOut, told, "correct the times, or remove the line");
             }
             Judged::Wrong(problem) => return self.reading.fault(place, problem),
@@ -99,7 +99,8 @@ impl Crontab<'_> {
         let mut draft = Draft::new(self.base(user, &entry.command), place);
         draft.identity = format!("{} {:?} {} {:?}", entry.times, user, entry.command, entry.stdin);
         draft.put("cron", entry.times.as_str());
-        draft.put("timezone", self.timezone(&mut draft.remarks, &draft.place.clone()));
+        let timezone = self.timezone(&mut draft);
+        draft.put("timezone", timezone);
         // cron forgets what was due while it did not run, knows no second try and no end, and starts one beside another.
         draft.put("missed", "skip");
         draft.put("overlap", if entry.flags.contains(&'s') { "forbid" } else { "allow" });
@@ -133,14 +134,11 @@ impl Crontab<'_> {
         }
     }
 
-    fn timezone(&self, remarks: &mut Vec<super::reading::Remark>, place: &Place) -> String {
+    fn timezone(&self, draft: &mut Draft) -> String {
         let Some((zone, line)) = self.variables.get(CRON_TZ) else { return self.options.timezone.clone() };
-        remarks.push(super::reading::Remark {
-            place: Place { line: *line, ..place.clone() },
-            kind: Kind::Note,
-            what: format!("CRON_TZ={zone} is taken for the zone of the times, as cronie does"),
-            remedy: "Debian's cron ignores it; if that is your source, set `timezone` to the machine's zone".to_owned(),
-        });
+        let what = format!("CRON_TZ={zone} is taken for the zone of the times, as cronie does");
+        let remedy = "Debian's cron ignores it; if that is your source, set `timezone` to the machine's zone";
+        draft.remark_at(*line, Kind::Note, what, remedy);
         zone.clone()
     }
 
@@ -405,7 +403,7 @@ fn judged(times: &str) -> Judged {
     match Cron::parse_seeded(times, "import") {
         Ok(_) => Judged::Fine,
         Err(error) => match error.problem() {
-            CronProblem::BackwardsRange(..) | CronProblem::ImpossibleDate { .. } => Judged::Never(error.to_string()),
+            CronProblem::BackwardsRange(..) | CronProblem::ImpossibleDate => Judged::Never(error.to_string()),
             _ => Judged::Wrong(format!("{}: {error}", quoted(times))),
         },
     }

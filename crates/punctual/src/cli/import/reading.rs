@@ -213,13 +213,10 @@ pub(crate) struct Imported {
 
 impl Imported {
     /// The file of schedules as code.
-    pub(crate) fn manifest(&self, owner: Option<&str>) -> Value {
+    pub(crate) fn manifest(&self, owner: &str) -> Value {
         let schedules: Map<String, Value> =
             self.schedules.iter().map(|each| (each.name.clone(), Value::Object(each.definition.clone()))).collect();
-        match owner {
-            Some(owner) => json!({ "owner": owner, "schedules": schedules }),
-            None => json!({ "schedules": schedules }),
-        }
+        json!({ "owner": owner, "schedules": schedules })
     }
 
     pub(crate) fn count(&self, kind: Kind) -> usize {
