@@ -36,12 +36,10 @@ pub async fn read_pg_cron(url: &str) -> StoreResult<PgCron> {
     let rows = client.query_typed(PG_CRON_JOBS, &[]).await;
     reading.abort();
     let rows = rows.map_err(|error| match error.code() {
-        Some(code) if *code == SqlState::UNDEFINED_TABLE || *code == SqlState::INVALID_SCHEMA_NAME => {
-            StoreError::from(
-                Invalid::new("database", "has no table cron.job: pg_cron is not installed in it")
-                    .remedy("name the database of `cron.database_name`, which is `postgres` unless set otherwise"),
-            )
-        }
+        Some(code) if *code == SqlState::UNDEFINED_TABLE || *code == SqlState::INVALID_SCHEMA_NAME => StoreError::from(
+            Invalid::new("database", "has no table cron.job: pg_cron is not installed in it")
+                .remedy("name the database of `cron.database_name`, which is `postgres` unless set otherwise"),
+        ),
         _ => store_error(&error),
     })?;
     let mut found = PgCron { port: address.config.get_ports().first().copied(), ..PgCron::default() };

@@ -216,7 +216,8 @@ fn cron_of(times: &str) -> Result<String, String> {
     let [minute, hour, dom, month, dow] = fields[..] else {
         return Err(format!("has {} fields; Kubernetes takes five", fields.len()));
     };
-    let is_star = |field: &str| field.split(',').any(|item| item == "*" || item == "?" || item == "*/1" || item == "?/1");
+    let is_star =
+        |field: &str| field.split(',').any(|item| item == "*" || item == "?" || item == "*/1" || item == "?/1");
     let spelled = |field: &str, range: &str| {
         let item = |item: &str| match item.strip_prefix(['*', '?']) {
             Some(step) if step.starts_with('/') => format!("{range}{step}"),
@@ -280,24 +281,41 @@ fn kubectl(source: &Source<'_>, name: &str, namespace: Option<&str>, draft: &mut
     draft.put("timeout", "none");
     let what = "it makes a Job from the CronJob in the cluster, which stays there and must not fire by itself";
     let flag = namespace.map(|namespace| format!(" -n {namespace}")).unwrap_or_default();
-    let remedy = format!("`kubectl patch cronjob {name}{flag} -p '{{\"spec\":{{\"suspend\":true}}}}'` when it is applied; \
-                          the worker needs kubectl and the right to make, read and delete Jobs");
+    let remedy = format!(
+        "`kubectl patch cronjob {name}{flag} -p '{{\"spec\":{{\"suspend\":true}}}}'` when it is applied; \
+                          the worker needs kubectl and the right to make, read and delete Jobs"
+    );
     draft.remark(Kind::Differs, what, remedy);
     let line = source.line("/spec/jobTemplate");
-    let what = "jobTemplate stays in the cluster: containers, attempts (backoffLimit) and deadline are those of the Job";
+    let what =
+        "jobTemplate stays in the cluster: containers, attempts (backoffLimit) and deadline are those of the Job";
     draft.remark_at(line, Kind::Note, what, "nothing");
 }
 
 /// Fields of the `CronJob` itself that have no counterpart, by name.
 fn name_the_rest(source: &Source<'_>, draft: &mut Draft) {
     const SPEC: [&str; 8] = [
-        "schedule", "timeZone", "startingDeadlineSeconds", "concurrencyPolicy", "suspend", "successfulJobsHistoryLimit",
-        "failedJobsHistoryLimit", "jobTemplate",
+        "schedule",
+        "timeZone",
+        "startingDeadlineSeconds",
+        "concurrencyPolicy",
+        "suspend",
+        "successfulJobsHistoryLimit",
+        "failedJobsHistoryLimit",
+        "jobTemplate",
     ];
     // The cluster itself writes these.
     const METADATA: [&str; 10] = [
-        "name", "namespace", "labels", "uid", "resourceVersion", "generation", "creationTimestamp", "managedFields",
-        "selfLink", "generateName",
+        "name",
+        "namespace",
+        "labels",
+        "uid",
+        "resourceVersion",
+        "generation",
+        "creationTimestamp",
+        "managedFields",
+        "selfLink",
+        "generateName",
     ];
     let mut rest = BTreeSet::new();
     for (path, known) in [("/spec", &SPEC[..]), ("/metadata", &METADATA[..])] {

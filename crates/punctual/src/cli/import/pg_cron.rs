@@ -172,7 +172,9 @@ fn target(job: &Job, command: &str, reached: &Reached, draft: &mut Draft) -> Val
     let named = job.text("nodename").map(str::to_owned);
     // What is near to the database's own server is far from a worker.
     let (host, port) = match (&reached.host, named) {
-        (Some(host), named) if named.as_deref().is_none_or(is_here) => (Some(host.clone()), reached.port.map(u32::from)),
+        (Some(host), named) if named.as_deref().is_none_or(is_here) => {
+            (Some(host.clone()), reached.port.map(u32::from))
+        }
         (_, named) => (named, job.word("nodeport").and_then(|port| port.parse().ok())),
     };
     if let Some(host) = host.filter(|host| !host.is_empty()) {

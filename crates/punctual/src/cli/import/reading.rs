@@ -109,13 +109,7 @@ pub(crate) struct Draft {
 
 impl Draft {
     pub(crate) fn new(base: impl Into<String>, place: Place) -> Self {
-        Self {
-            base: base.into(),
-            identity: String::new(),
-            place,
-            definition: Map::new(),
-            remarks: Vec::new(),
-        }
+        Self { base: base.into(), identity: String::new(), place, definition: Map::new(), remarks: Vec::new() }
     }
 
     pub(crate) fn put(&mut self, field: &str, value: impl Into<Value>) {
@@ -285,14 +279,13 @@ fn checked(name: &str, definition: &Map<String, Value>) -> Result<Timing, String
             let word = |field| text(field).map_or(Ok(None), |word| word.parse().map(Some));
             let gap = word("dst_gap").map_err(|error: punctual_core::cron::UnknownDstWord| error.to_string())?;
             let word = |field| text(field).map_or(Ok(None), |word| word.parse().map(Some));
-            let overlap = word("dst_overlap").map_err(|error: punctual_core::cron::UnknownDstWord| error.to_string())?;
+            let overlap =
+                word("dst_overlap").map_err(|error: punctual_core::cron::UnknownDstWord| error.to_string())?;
             let dst = Dst { gap: gap.unwrap_or_default(), overlap: overlap.unwrap_or_default() };
             let timezone = text("timezone").unwrap_or("UTC").to_owned();
             TimingSpec::Cron { expression: expression.to_owned(), timezone, dst }
         }
-        (_, Some(every), _) => {
-            TimingSpec::Every { period: parse_duration(every).map_err(|error| error.to_string())? }
-        }
+        (_, Some(every), _) => TimingSpec::Every { period: parse_duration(every).map_err(|error| error.to_string())? },
         (_, _, Some(at)) => TimingSpec::At { at: at.parse().map_err(|error: jiff::Error| error.to_string())? },
         _ => return Err("it does not say when".to_owned()),
     };

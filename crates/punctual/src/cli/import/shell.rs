@@ -64,7 +64,11 @@ fn last_of_path(word: &str) -> String {
 /// A text as one word of a script, whatever it holds.
 pub(super) fn in_quotes(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,".contains(c);
-    if !text.is_empty() && text.chars().all(plain) { text.to_owned() } else { format!("'{}'", text.replace('\'', r"'\''")) }
+    if !text.is_empty() && text.chars().all(plain) {
+        text.to_owned()
+    } else {
+        format!("'{}'", text.replace('\'', r"'\''"))
+    }
 }
 
 #[cfg(test)]
@@ -77,7 +81,10 @@ mod tests {
             ("/usr/local/bin/backup --all", "backup"),
             ("cd / && run-parts --report /etc/cron.hourly", "run-parts-cron.hourly"),
             ("test -x /usr/sbin/anacron || { cd / && run-parts --report /etc/cron.daily; }", "run-parts-cron.daily"),
-            ("[ -x /usr/lib/php/sessionclean ] && if [ ! -d /run/x ]; then /usr/lib/php/sessionclean; fi", "sessionclean"),
+            (
+                "[ -x /usr/lib/php/sessionclean ] && if [ ! -d /run/x ]; then /usr/lib/php/sessionclean; fi",
+                "sessionclean",
+            ),
             ("if [ -x /usr/sbin/logcheck ]; then nice -n10 /usr/sbin/logcheck; fi", "logcheck"),
             ("SERVICE_MODE=1 /sbin/e2scrub_all -A -r", "e2scrub_all"),
             ("php /usr/share/site/poller.php 2>&1 >/dev/null", "poller.php"),

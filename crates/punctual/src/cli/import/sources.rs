@@ -39,7 +39,8 @@ impl Sources {
             }
             for path in entries(&path)? {
                 let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
-                let read_by_cron = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c));
+                let read_by_cron =
+                    !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c));
                 if path.is_dir() {
                     continue;
                 }
@@ -62,11 +63,13 @@ impl Sources {
     }
 
     fn crontab(&mut self, path: &Path, system: bool) -> Result<(), Stop> {
-        let parent = |path: &Path| path.parent().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
+        let parent =
+            |path: &Path| path.parent().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
         let folder = parent(path).unwrap_or_default();
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         // The spool of users' crontabs: each is named after its user.
-        let spool = folder == "crontabs" || (folder == "cron" && path.parent().and_then(parent).is_some_and(|of| of == "spool"));
+        let spool = folder == "crontabs"
+            || (folder == "cron" && path.parent().and_then(parent).is_some_and(|of| of == "spool"));
         let system = system || folder == "cron.d" || (name == "crontab" && !spool);
         match text(path)? {
             Ok(text) => {
@@ -118,7 +121,8 @@ pub(super) fn units(from: &[PathBuf]) -> Result<(Vec<UnitFile>, Vec<Fault>), Sto
         let is_unit = |name: &str| name.ends_with(".timer") || name.ends_with(".service");
         let paths = match name.strip_suffix(".d") {
             Some(unit) if is_unit(unit) && path.is_dir() => {
-                let inside = entries(&path)?.into_iter().filter(|path| path.extension().is_some_and(|end| end == "conf"));
+                let inside =
+                    entries(&path)?.into_iter().filter(|path| path.extension().is_some_and(|end| end == "conf"));
                 inside.map(|path| (format!("{name}/{}", file_name(&path)), path)).collect()
             }
             _ if is_unit(&name) && !path.is_dir() => vec![(name, path)],

@@ -89,7 +89,9 @@ impl OutArgs {
         let text = write(format, manifest).map_err(Stop::failure)?;
         match &self.output {
             None => Ok(out.write_all(text.as_bytes())?),
-            Some(path) => std::fs::write(path, text).map_err(|error| Stop::failure(format!("{}: {error}", path.display()))),
+            Some(path) => {
+                std::fs::write(path, text).map_err(|error| Stop::failure(format!("{}: {error}", path.display())))
+            }
         }
     }
 }

@@ -73,7 +73,12 @@ fn environment(source: &Source<'_>, draft: &mut Draft) -> Map<String, Value> {
         } else if variable["valueFrom"]["secretKeyRef"].is_object() {
             env.insert(name.to_owned(), json!({ "secret": format!("env:{name}") }));
             let what = format!("{name} comes from a Secret of the cluster; here from the worker's own variable {name}");
-            draft.remark_at(line, Kind::Differs, what, "give the worker that variable, or write { secret = \"file:…\" }");
+            draft.remark_at(
+                line,
+                Kind::Differs,
+                what,
+                "give the worker that variable, or write { secret = \"file:…\" }",
+            );
         } else if variable["valueFrom"].is_object() {
             let kinds = variable["valueFrom"].as_object().into_iter().flat_map(Map::keys);
             let kind = kinds.cloned().collect::<Vec<_>>().join(", ");

@@ -241,6 +241,9 @@ impl Spec {
             Days::All => days.push(("*".to_owned(), self.months, weekdays)),
             Days::Counted(bits) => self.counted(bits, self.months, &mut days, found),
             Days::FromEnd(2) if all => days.push(("L".to_owned(), self.months, "*".to_owned())),
+            Days::FromEnd(2) if self.weekdays & 1 == 1 => {
+                days.push(("L".to_owned(), self.months, starred("*/7", self.weekdays, 0, 6)));
+            }
             Days::FromEnd(0b1111_1110) if !all => {
                 let last = each(self.weekdays, 0, 6).map(|day| format!("{day}L")).collect::<Vec<_>>();
                 days.push(("*".to_owned(), self.months, last.join(",")));
@@ -253,8 +256,11 @@ impl Spec {
                     }
                     self.counted(counted, self.months & months, &mut days, found);
                     if length == 28 {
-                        found.differs.push("in leap years February's days come one day early: cron counts only the \
-                                            last day (L) from the end".to_owned());
+                        found.differs.push(
+                            "in leap years February's days come one day early: cron counts only the \
+                                            last day (L) from the end"
+                                .to_owned(),
+                        );
                     }
                 }
             }
@@ -267,16 +273,12 @@ impl Spec {
     fn counted(&self, days: u64, months: u64, into: &mut Vec<(String, u64, String)>, found: &mut Parts) {
         let dom = list(days, 1, 31, false);
         let dow = list(self.weekdays, 0, 6, false);
-        let behind = |bits: u64, first: u32, last: u32| match bits & !(1 << first) {
-            0 => String::new(),
-            rest => format!(",{}", list(rest, first, last, false)),
-        };
         if self.weekdays == ALL_WEEKDAYS {
             into.push((dom, months, "*".to_owned()));
         } else if self.weekdays & 1 == 1 {
-            into.push((dom, months, format!("*/7{}", behind(self.weekdays, 0, 6))));
+            into.push((dom, months, starred("*/7", self.weekdays, 0, 6)));
         } else if days & 2 == 2 {
-            into.push((format!("*/31{}", behind(days, 1, 31)), months, dow));
+            into.push((starred("*/31", days, 1, 31), months, dow));
         } else if let Some(weeks) = whole_weeks(days) {
             let nth = |day: u32| weeks.iter().map(move |week| format!("{day}#{week}"));
             let list: Vec<String> = each(self.weekdays, 0, 6).flat_map(nth).collect();
@@ -290,9 +292,18 @@ impl Spec {
     }
 }
 
+/// A list that has the field's first value, which `star` stands for.
+fn starred(star: &str, bits: u64, first: u32, last: u32) -> String {
+    match bits & !(1 << first) {
+        0 => star.to_owned(),
+        rest => format!("{star},{}", list(rest, first, last, false)),
+    }
+}
+
 /// The weeks of the month that the days fill wholly, counted from 1, if they do.
 fn whole_weeks(days: u64) -> Option<Vec<u32>> {
-    let week = |number: u32| (1..=31_u32).filter(|day| (day - 1) / 7 + 1 == number).fold(0, |bits, day| bits | 1_u64 << day);
+    let week =
+        |number: u32| (1..=31_u32).filter(|day| (day - 1) / 7 + 1 == number).fold(0, |bits, day| bits | 1_u64 << day);
     let weeks: Vec<u32> = (1..=5).filter(|number| days & week(*number) == week(*number)).collect();
     let filled = weeks.iter().fold(0, |bits, number| bits | week(*number));
     (filled == days).then_some(weeks)

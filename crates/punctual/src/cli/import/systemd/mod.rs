@@ -25,8 +25,20 @@ pub(crate) struct SystemdOptions {
 
 /// Settings of a timer that are carried over, or told one by one.
 const KNOWN: [&str; 14] = [
-    "OnCalendar", "OnBootSec", "OnActiveSec", "OnStartupSec", "OnUnitActiveSec", "OnUnitInactiveSec", "Persistent",
-    "RandomizedDelaySec", "FixedRandomDelay", "AccuracySec", "WakeSystem", "RemainAfterElapse", "Unit", "Description",
+    "OnCalendar",
+    "OnBootSec",
+    "OnActiveSec",
+    "OnStartupSec",
+    "OnUnitActiveSec",
+    "OnUnitInactiveSec",
+    "Persistent",
+    "RandomizedDelaySec",
+    "FixedRandomDelay",
+    "AccuracySec",
+    "WakeSystem",
+    "RemainAfterElapse",
+    "Unit",
+    "Description",
 ];
 
 /// Reads every timer among the files.
@@ -53,7 +65,8 @@ pub(crate) fn read(files: &[UnitFile], options: &SystemdOptions) -> Reading {
 }
 
 fn of_timer(timer: &Unit, files: &[UnitFile], options: &SystemdOptions, reading: &mut Reading) -> Vec<Draft> {
-    let started = timer.last("Timer", "Unit").map_or_else(|| format!("{}.service", timer.stem()), |set| set.value.clone());
+    let started =
+        timer.last("Timer", "Unit").map_or_else(|| format!("{}.service", timer.stem()), |set| set.value.clone());
     let Some(service) = unit::unit(&started, files, &mut reading.faults) else {
         let what = format!("{} starts {started}, which is not among the files", timer.name);
         let remedy = "name the folder or file of that service as well";
@@ -143,7 +156,10 @@ fn elapsed(timer: &Unit, reading: &mut Reading) -> Option<Draft> {
         ["OnBootSec", "OnStartupSec", "OnActiveSec"].iter().filter_map(|key| timer.last("Timer", key)).collect();
     let Some(repeating) = after_start.or(after_end) else {
         for setting in once {
-            let what = format!("{}: {}={} runs once after a start, which is no schedule", timer.name, setting.key, setting.value);
+            let what = format!(
+                "{}: {}={} runs once after a start, which is no schedule",
+                timer.name, setting.key, setting.value
+            );
             let remedy = "leave it to systemd, or run `punctual job add` from what starts the machine";
             reading.remark(setting.place.clone(), Kind::LeftOut, what, remedy);
         }
@@ -161,8 +177,11 @@ fn elapsed(timer: &Unit, reading: &mut Reading) -> Option<Draft> {
     draft.put("every", format_duration(period));
     draft.put("missed", "skip");
     let from = if after_start.is_some() { "the last start" } else { "the end of the last run" };
-    let what = format!("{} counts from {from}; `every` counts from slot to slot, on a grid that begins when the \
-                        schedule is made, and goes on through a restart of the machine", repeating.key);
+    let what = format!(
+        "{} counts from {from}; `every` counts from slot to slot, on a grid that begins when the \
+                        schedule is made, and goes on through a restart of the machine",
+        repeating.key
+    );
     draft.remark(Kind::Differs, what, "nothing, unless runs take nearly as long as the period");
     for setting in once {
         let what = format!("{}={}: there is no run of its own after a start", setting.key, setting.value);
@@ -195,9 +214,13 @@ fn delay(timer: &Unit, draft: &mut Draft) {
         Ok(Some(longest)) if longest.is_zero() => return,
         Ok(Some(longest)) => {
             let fixed = timer.is_on("Timer", "FixedRandomDelay");
-            let how = if fixed { "is the same for every run (FixedRandomDelay)" } else { "is chosen anew for every run" };
-            let what = format!("RandomizedDelaySec={} {how}; here each slot has a delay of its own, fixed by schedule \
-                                and slot, and always shorter than the time to the next slot", setting.value);
+            let how =
+                if fixed { "is the same for every run (FixedRandomDelay)" } else { "is chosen anew for every run" };
+            let what = format!(
+                "RandomizedDelaySec={} {how}; here each slot has a delay of its own, fixed by schedule \
+                                and slot, and always shorter than the time to the next slot",
+                setting.value
+            );
             tell(if fixed { Kind::Differs } else { Kind::Note }, what, "nothing; `H` in a cron expression is fixed");
             draft.put("jitter", format_duration(longest));
         }
@@ -213,7 +236,12 @@ fn tell_the_rest(timer: &Unit, draft: &mut Draft) {
     };
     for (key, kind, meaning, remedy) in [
         ("AccuracySec", Kind::Note, "runs may be put together within this time; here a slot fires on time", "nothing"),
-        ("WakeSystem", Kind::Lost, "nothing here wakes a machine that sleeps", "keep the machine awake, or use systemd"),
+        (
+            "WakeSystem",
+            Kind::Lost,
+            "nothing here wakes a machine that sleeps",
+            "keep the machine awake, or use systemd",
+        ),
         ("RemainAfterElapse", Kind::Note, "a schedule that is done stays as exhausted", "nothing"),
     ] {
         if let Some(setting) = timer.last("Timer", key) {
@@ -230,11 +258,17 @@ fn tell_the_rest(timer: &Unit, draft: &mut Draft) {
         tell(&setting.place, Kind::Note, format!("Persistent={}: {told}", setting.value), "set `missed`");
     }
     let known = |setting: &&Setting| setting.section == "Timer" && KNOWN.contains(&setting.key.as_str());
-    let usual = |key: &str| matches!(key, "Description" | "Documentation" | "WantedBy" | "RequiredBy" | "Also" | "Alias");
+    let usual =
+        |key: &str| matches!(key, "Description" | "Documentation" | "WantedBy" | "RequiredBy" | "Also" | "Alias");
     let rest: Vec<&Setting> = timer.settings.iter().filter(|each| !known(each) && !usual(&each.key)).collect();
     if let Some(first) = rest.first() {
         let names: BTreeSet<&str> = rest.iter().map(|setting| setting.key.as_str()).collect();
         let names = names.into_iter().collect::<Vec<_>>().join(", ");
-        tell(&first.place, Kind::Lost, format!("settings of {} without a counterpart: {names}", timer.name), "look them up");
+        tell(
+            &first.place,
+            Kind::Lost,
+            format!("settings of {} without a counterpart: {names}", timer.name),
+            "look them up",
+        );
     }
 }

@@ -11,10 +11,32 @@ use super::unit::{Setting, Specifiers, Unit, span, words};
 
 /// Settings of a service that are carried over, or told one by one.
 const KNOWN: [&str; 26] = [
-    "Type", "ExecStart", "ExecStartPre", "ExecStartPost", "ExecCondition", "Environment", "EnvironmentFile",
-    "WorkingDirectory", "User", "Group", "RuntimeMaxSec", "TimeoutStartSec", "TimeoutSec", "Restart", "RestartSec",
-    "LimitNOFILE", "LimitAS", "LimitFSIZE", "LimitNPROC", "StandardOutput", "StandardError", "SyslogIdentifier",
-    "RemainAfterExit", "TimeoutStopSec", "SuccessExitStatus", "KillMode",
+    "Type",
+    "ExecStart",
+    "ExecStartPre",
+    "ExecStartPost",
+    "ExecCondition",
+    "Environment",
+    "EnvironmentFile",
+    "WorkingDirectory",
+    "User",
+    "Group",
+    "RuntimeMaxSec",
+    "TimeoutStartSec",
+    "TimeoutSec",
+    "Restart",
+    "RestartSec",
+    "LimitNOFILE",
+    "LimitAS",
+    "LimitFSIZE",
+    "LimitNPROC",
+    "StandardOutput",
+    "StandardError",
+    "SyslogIdentifier",
+    "RemainAfterExit",
+    "TimeoutStopSec",
+    "SuccessExitStatus",
+    "KillMode",
 ];
 
 /// Settings that say nothing about the work itself.
@@ -78,7 +100,8 @@ impl Maker<'_> {
         let (filled, unknown) = self.specifiers.fill(text);
         if let (Some(setting), false) = (setting, unknown.is_empty()) {
             let letters: Vec<String> = unknown.iter().map(|letter| format!("%{letter}")).collect();
-            let what = format!("{} of {} is known only to the machine, and is left as it is", letters.join(", "), setting.key);
+            let what =
+                format!("{} of {} is known only to the machine, and is left as it is", letters.join(", "), setting.key);
             self.tell(&setting.place.clone(), Kind::Lost, what, "write the value itself");
         }
         filled
@@ -191,7 +214,12 @@ impl Maker<'_> {
             let load = format!("set -a && . {file} && set +a");
             script.push(if optional { format!("{{ [ ! -r {file} ] || {{ {load}; }}; }}") } else { load });
             let what = format!("{path} is read by the shell: quotes and $ in it count as in a script");
-            self.tell(&setting.place.clone(), Kind::Differs, what, "look at the file; it must be on the worker's machine");
+            self.tell(
+                &setting.place.clone(),
+                Kind::Differs,
+                what,
+                "look at the file; it must be on the worker's machine",
+            );
         }
         script
     }
@@ -216,7 +244,9 @@ impl Maker<'_> {
 
     fn limits(&mut self, target: &mut Value) {
         let known = [
-            ("LimitNOFILE", "open_files"), ("LimitAS", "memory_bytes"), ("LimitFSIZE", "file_bytes"),
+            ("LimitNOFILE", "open_files"),
+            ("LimitAS", "memory_bytes"),
+            ("LimitFSIZE", "file_bytes"),
             ("LimitNPROC", "processes"),
         ];
         let mut limits = Map::new();
@@ -244,10 +274,14 @@ impl Maker<'_> {
         let kind = self.service.last("Service", "Type");
         let oneshot = kind.is_some_and(|setting| setting.value == "oneshot");
         if let Some(setting) = kind.filter(|setting| !matches!(setting.value.as_str(), "oneshot" | "simple" | "exec")) {
-            let what = format!("Type={}: here a run ends when the program ends, and what it left behind is killed", setting.value);
+            let what = format!(
+                "Type={}: here a run ends when the program ends, and what it left behind is killed",
+                setting.value
+            );
             self.tell(&setting.place.clone(), Kind::Differs, what, "let the program stay in the foreground");
         }
-        let keys: &[&str] = if oneshot { &["TimeoutSec", "TimeoutStartSec", "RuntimeMaxSec"] } else { &["RuntimeMaxSec"] };
+        let keys: &[&str] =
+            if oneshot { &["TimeoutSec", "TimeoutStartSec", "RuntimeMaxSec"] } else { &["RuntimeMaxSec"] };
         let given = keys.iter().filter_map(|key| self.service.last("Service", key)).next_back().cloned();
         self.draft.put("timeout", "none");
         if let Some(setting) = given {
@@ -261,10 +295,15 @@ impl Maker<'_> {
         let restart = self.service.last("Service", "Restart").filter(|setting| setting.value != "no").cloned();
         if let Some(setting) = restart {
             let wait = self.service.last("Service", "RestartSec").and_then(|wait| span(&wait.value).ok().flatten());
-            let base = format_duration(wait.filter(|wait| wait.as_millis() > 0).unwrap_or(jiff::SignedDuration::from_millis(100)));
+            let base = format_duration(
+                wait.filter(|wait| wait.as_millis() > 0).unwrap_or(jiff::SignedDuration::from_millis(100)),
+            );
             self.draft.put("retry", json!({ "max_attempts": 5, "backoff": "fixed", "base": base, "max": base }));
-            let what = format!("Restart={}: a failed run is tried at most five times in all; systemd stops after five \
-                                starts in ten seconds, or never, and may also restart what succeeded", setting.value);
+            let what = format!(
+                "Restart={}: a failed run is tried at most five times in all; systemd stops after five \
+                                starts in ten seconds, or never, and may also restart what succeeded",
+                setting.value
+            );
             self.tell(&setting.place, Kind::Differs, what, "set `retry` as you want it");
         }
     }
@@ -317,7 +356,9 @@ fn in_a_script(key: &str, line: &Line) -> String {
     // A word with variables stays open to them: systemd's ${NAME} is the shell's inside of quotes, $NAME without.
     let word = |word: &String| match line.open && word.contains('$') {
         true if word.starts_with('$') && !word.starts_with("${") => word.clone(),
-        true => format!("\"{}\"", word.replace('\\', r"\\").replace('"', "\\\"").replace('`', "\\`").replace("$$", "\\$")),
+        true => {
+            format!("\"{}\"", word.replace('\\', r"\\").replace('"', "\\\"").replace('`', "\\`").replace("$$", "\\$"))
+        }
         false => in_quotes(word),
     };
     let command = line.argv.iter().map(word).collect::<Vec<_>>().join(" ");
@@ -331,9 +372,8 @@ fn in_a_script(key: &str, line: &Line) -> String {
 /// A word with its variables replaced, or `None` when one of them is not written in the unit.
 fn resolved(word: &str, env: &Map<String, Value>) -> Option<Vec<String>> {
     let value = |name: &str| env.get(name).and_then(Value::as_str);
-    let is_name = |name: &str| {
-        !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
-    };
+    let is_name =
+        |name: &str| !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
     if let Some(name) = word.strip_prefix('$').filter(|name| is_name(name)) {
         return Some(value(name)?.split_whitespace().map(str::to_owned).collect());
     }
