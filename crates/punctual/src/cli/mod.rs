@@ -12,11 +12,11 @@ mod data;
 #[cfg(feature = "cli")]
 mod demo;
 #[cfg(feature = "server")]
-// Whoever reads a document first takes this line away.
-#[allow(dead_code)]
 mod document;
 mod graphs;
 mod health;
+#[cfg(feature = "server")]
+mod import;
 #[cfg(feature = "server")]
 mod langgraph;
 mod log;
