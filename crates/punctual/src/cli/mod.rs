@@ -18,6 +18,8 @@ mod log;
 mod migrate;
 #[cfg(feature = "cli")]
 mod pages;
+#[cfg(feature = "cli")]
+mod relocate;
 #[cfg(feature = "server")]
 mod serve;
 mod signals;
@@ -66,6 +68,8 @@ enum Command {
     Client(client::ClientCommand),
     #[cfg(feature = "cli")]
     Migrate(migrate::MigrateArgs),
+    #[cfg(feature = "cli")]
+    Move(relocate::MoveArgs),
     Config(config::ConfigArgs),
     #[cfg(feature = "cli")]
     Completions(pages::CompletionsArgs),
@@ -191,6 +195,8 @@ fn carry_out(out: &mut Output) -> Result<(), Stop> {
         Command::Client(command) => command.run(out),
         #[cfg(feature = "cli")]
         Command::Migrate(args) => args.run(out),
+        #[cfg(feature = "cli")]
+        Command::Move(args) => args.run(out),
         Command::Config(args) => args.run(&line, &files, out),
         #[cfg(feature = "cli")]
         Command::Completions(args) => args.run(line, out),
