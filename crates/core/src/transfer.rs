@@ -87,6 +87,7 @@ impl Carried {
     }
 
     /// The same with one more page of rows; a page that is not full is the last one.
+    #[must_use]
     pub fn with(mut self, table: &Table, page: &[Row]) -> Self {
         for row in page {
             self.tally.add(row);
@@ -206,7 +207,9 @@ mod tests {
 
     fn tally(rows: &[Row]) -> Tally {
         let mut tally = Tally::default();
-        rows.iter().for_each(|row| tally.add(row));
+        for row in rows {
+            tally.add(row);
+        }
         tally
     }
 

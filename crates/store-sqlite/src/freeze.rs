@@ -27,7 +27,11 @@ impl Freezing for SqliteStore {
     }
 
     async fn thaw(&self) -> StoreResult<()> {
-        self.write_plans(|tx| tx.thaw()).await
+        self.write_plans(|tx| {
+            tx.thaw()?;
+            Ok(())
+        })
+        .await
     }
 }
 
@@ -81,17 +85,17 @@ impl Tx<'_> {
             "SELECT name FROM sqlite_master WHERE type = 'table' AND substr(name, 1, 9) = 'punctual_'
                AND name NOT IN ({NEVER_FROZEN}) ORDER BY name"
         );
-        let mut triggers = String::new();
-        for table in self.all(&find, [], value::<String>)? {
-            for change in ["INSERT", "UPDATE", "DELETE"] {
-                // Whoever takes rows in by a move says so in its own transaction, which nobody else sees.
-                triggers.push_str(&format!(
+        let tables = self.all(&find, [], value::<String>)?;
+        let trigger = |table: &String| {
+            // Whoever takes rows in by a move says so in its own transaction, which nobody else sees.
+            ["INSERT", "UPDATE", "DELETE"].map(|change| {
+                format!(
                     "CREATE TRIGGER punctual_frozen_{change}_{table} BEFORE {change} ON {table}
                      WHEN NOT EXISTS (SELECT 1 FROM punctual_moves WHERE writing = 1) {refuse};"
-                ));
-            }
-        }
-        Ok(triggers)
+                )
+            })
+        };
+        Ok(tables.iter().flat_map(trigger).collect())
     }
 
     /// Lets everything go on.

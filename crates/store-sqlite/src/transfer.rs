@@ -103,7 +103,11 @@ impl Transfer for SqliteStore {
     }
 
     async fn arrive(&self) -> StoreResult<()> {
-        self.write_plans(|tx| tx.arrive()).await
+        self.write_plans(|tx| {
+            tx.thaw()?;
+            tx.arrive()
+        })
+        .await
     }
 
     async fn rows_after(&self, table: &'static Table, after: Option<&[Value]>) -> StoreResult<Vec<Row>> {
@@ -247,9 +251,8 @@ impl Tx<'_> {
         Ok(())
     }
 
-    /// What is made from what has come, nodes that left nothing behind, and the end of the freeze.
-    fn arrive(&mut self) -> StoreResult<()> {
-        self.thaw()?;
+    /// What is made from what has come, and nodes that left nothing behind.
+    fn arrive(&self) -> StoreResult<()> {
         let positions = "UPDATE punctual_counters SET value = max(value, coalesce((
                            SELECT max(position) FROM (
                              SELECT max(position) AS position FROM punctual_queue

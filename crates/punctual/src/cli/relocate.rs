@@ -62,6 +62,7 @@ pub(super) struct Side {
 
 impl Side {
     /// What a store refused, and which one it was.
+    #[expect(clippy::needless_pass_by_value, reason = "it is handed to map_err")]
     pub(super) fn refused(&self, error: StoreError) -> Stop {
         let exit = match error {
             StoreError::Invalid(_) | StoreError::Frozen { .. } => Exit::Conflict,
