@@ -384,11 +384,11 @@ fn cron_jobs_of_kubernetes_keep_every_field_or_name_it() {
     assert_eq!(target["env"], json!({ "TO": "ops", "TOKEN": { "secret": "env:TOKEN" } }));
     assert_eq!((&target["cwd"], &report["timeout"]), (&json!("/app"), &json!("600s")));
     assert_eq!(report["retry"]["max_attempts"], 3);
-    imported.tells("differs", 37, "Secret");
-    imported.tells("lost", 38, "fieldRef");
-    imported.tells("lost", 31, "registry.example/report:7");
-    imported.tells("lost", 41, "1 more containers");
-    imported.tells("lost", 28, "init containers");
+    imported.tells("differs", 38, "Secret");
+    imported.tells("lost", 39, "fieldRef");
+    imported.tells("lost", 32, "registry.example/report:7");
+    imported.tells("lost", 42, "1 more containers");
+    imported.tells("lost", 29, "init containers");
     let words = "container.envFrom, container.resources, job.ttlSecondsAfterFinished, pod.restartPolicy, \
                  pod.serviceAccountName, pod.volumes";
     imported.tells("lost", 20, words);

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::reading::{Imported, Kind, Place, Reading, Schedule};
 use crate::cli::client::api::ConnectArgs;
+use crate::cli::client::manifest::print;
 use crate::cli::client::show::{self, visible};
 use crate::cli::document::{Format, write};
 use crate::cli::{Exit, Output, Stop};
@@ -106,15 +107,13 @@ fn refused(reading: &Reading) -> Stop {
     Stop::Failed(Exit::Usage, format!("{}\nnothing was imported", lines.join("\n")))
 }
 
+/// All or none; what was done is shown as `punctual apply` shows it.
 async fn apply(manifest: &Value, connect: &ConnectArgs, json: bool, out: &mut Output) -> Result<(), Stop> {
     let api = connect.connect().await?;
-    let answer = api.create("/manifest/apply", manifest).await?;
+    let done = api.create("/manifest/apply", &json!({ "manifest": manifest })).await?;
     if !json {
-        let count = manifest["schedules"].as_object().map_or(0, serde_json::Map::len);
-        writeln!(out, "applied: {count} schedules of {}", show::plain(&manifest["owner"]))?;
-        return Ok(());
+        print::plan(out, &done.value())?;
     }
-    drop(answer);
     Ok(())
 }
 
