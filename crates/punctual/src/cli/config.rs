@@ -7,6 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::{Arg, ArgAction, Args, Command};
+use punctual_core::nearest::nearest;
 
 use super::{Output, Stop};
 
@@ -176,28 +177,6 @@ fn texts_of(value: &toml::Value, several: bool) -> Result<Vec<String>, &'static 
         toml::Value::Array(_) => Err("takes one value, not a list"),
         _ => Err("must be a text, a whole number, true or false, or a list of them"),
     }
-}
-
-/// The known word that looks most like another, if one does.
-fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let scored = known.map(|candidate| (distance(word, candidate), candidate));
-    scored.filter(|(far, candidate)| *far <= candidate.len().max(3) / 3).min().map(|(_, candidate)| candidate)
-}
-
-/// How many letters must change to make one word of another.
-fn distance(one: &str, other: &str) -> usize {
-    let other: Vec<char> = other.chars().collect();
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (i, a) in one.chars().enumerate() {
-        let mut corner = row[0];
-        row[0] = i + 1;
-        for (j, b) in other.iter().enumerate() {
-            let changed = corner + usize::from(a != *b);
-            corner = row[j + 1];
-            row[j + 1] = changed.min(corner + 1).min(row[j] + 1);
-        }
-    }
-    row[other.len()]
 }
 
 /// Print every setting, its value, and where the value comes from
