@@ -6,6 +6,7 @@
 mod access;
 mod alerts;
 mod backfill;
+pub mod backup;
 mod bulk;
 mod chain;
 mod checks;

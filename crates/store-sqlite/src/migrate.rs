@@ -102,8 +102,14 @@ fn apply_missing(connection: &Connection, now: Timestamp) -> StoreResult<Vec<App
     Ok(taken)
 }
 
-fn refuse_too_new(connection: &Connection) -> StoreResult<()> {
-    let known = MIGRATIONS.last().map_or(0, |m| m.number);
+/// The newest schema that this program knows.
+pub(crate) fn newest_known() -> i64 {
+    MIGRATIONS.last().map_or(0, |migration| migration.number)
+}
+
+/// Refuses a file that a newer program has written in a way that this one cannot read.
+pub(crate) fn refuse_too_new(connection: &Connection) -> StoreResult<()> {
+    let known = newest_known();
     let newer = connection.query_row(
         "SELECT number, name FROM punctual_migrations WHERE breaking = 1 AND number > ?1 ORDER BY number LIMIT 1",
         [known],

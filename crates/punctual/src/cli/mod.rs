@@ -1,5 +1,7 @@
 //! What all commands share: the list of them, output, failures and exit codes.
 
+#[cfg(feature = "cli")]
+mod backup;
 mod calls;
 #[cfg(feature = "server")]
 mod client;
@@ -9,6 +11,10 @@ mod cron;
 mod data;
 #[cfg(feature = "cli")]
 mod demo;
+#[cfg(feature = "server")]
+// Whoever reads a document first takes this line away.
+#[allow(dead_code)]
+mod document;
 mod graphs;
 mod health;
 #[cfg(feature = "server")]
@@ -66,6 +72,10 @@ enum Command {
     Client(client::ClientCommand),
     #[cfg(feature = "cli")]
     Migrate(migrate::MigrateArgs),
+    #[cfg(feature = "cli")]
+    Backup(backup::BackupArgs),
+    #[cfg(feature = "cli")]
+    Restore(backup::RestoreArgs),
     Config(config::ConfigArgs),
     #[cfg(feature = "cli")]
     Completions(pages::CompletionsArgs),
@@ -191,6 +201,10 @@ fn carry_out(out: &mut Output) -> Result<(), Stop> {
         Command::Client(command) => command.run(out),
         #[cfg(feature = "cli")]
         Command::Migrate(args) => args.run(out),
+        #[cfg(feature = "cli")]
+        Command::Backup(args) => args.run(out),
+        #[cfg(feature = "cli")]
+        Command::Restore(args) => args.run(out),
         Command::Config(args) => args.run(&line, &files, out),
         #[cfg(feature = "cli")]
         Command::Completions(args) => args.run(line, out),
