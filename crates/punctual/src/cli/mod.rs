@@ -12,8 +12,6 @@ mod data;
 #[cfg(feature = "cli")]
 mod demo;
 #[cfg(feature = "server")]
-// Whoever reads a document first takes this line away.
-#[allow(dead_code)]
 mod document;
 mod graphs;
 mod health;
@@ -84,7 +82,8 @@ enum Command {
 }
 
 const EXIT_CODES: &str = "Exit codes: 0 ok, 1 failure, 2 usage, 3 not found, 4 conflict, \
-    5 not authorised, 6 unreachable, 7 timeout, 8 the job itself failed";
+    5 not authorised, 6 unreachable, 7 timeout, 8 the job itself failed, \
+    9 plan --check: there is something to do";
 
 /// The exit codes in use; `EXIT_CODES` tells users all of them.
 #[derive(Clone, Copy, Debug)]
@@ -97,6 +96,7 @@ pub(crate) enum Exit {
     Unreachable = 6,
     Timeout = 7,
     JobFailed = 8,
+    Differs = 9,
 }
 
 /// Why a command ends early.
