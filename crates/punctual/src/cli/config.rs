@@ -226,17 +226,3 @@ fn value_of(setting: &Setting, files: &FromFiles) -> (Vec<String>, Origin) {
         None => (setting.default.clone(), Origin::Default),
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_word_that_is_nearly_right_is_recognised() {
-        let known = ["listen", "lease", "database"];
-        assert_eq!(nearest("lisen", known.into_iter()), Some("listen"));
-        assert_eq!(nearest("databse", known.into_iter()), Some("database"));
-        assert_eq!(nearest("colour", known.into_iter()), None);
-        assert_eq!(distance("kitten", "sitting"), 3);
-    }
-}

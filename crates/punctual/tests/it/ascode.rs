@@ -244,7 +244,8 @@ on_both_stores! {
 fn many(count: usize, every: &str) -> String {
     let mut text = "owner = \"o\"\n".to_owned();
     for n in 0..count {
-        writeln!(text, "[schedules.s{n:05}]\nevery = \"{every}\"\ntarget = {{ kind = \"task\", name = \"t\" }}").unwrap();
+        writeln!(text, "[schedules.s{n:05}]\nevery = \"{every}\"\ntarget = {{ kind = \"task\", name = \"t\" }}")
+            .unwrap();
     }
     text
 }
@@ -277,21 +278,73 @@ const BROKEN: &[(&str, &str, &str)] = &[
     ("yaml", "owner: o\nschedules:\n  a:\n    every: 1h\n    every: 2h\n", "5:"),
     ("json", "{ \"owner\": \"o\",\n  \"schedules\": { \"a\": }\n}", "2:"),
     ("toml", "[schedules.a]\nevery = \"1h\"\n", " owner: is missing"),
-    ("toml", "owner = \"o\"\n[shedules.a]\nevery = \"1h\"\n", "2:1: shedules: a manifest has no such section; did you mean `schedules`?"),
-    ("toml", "owner = \"o\"\n[schedules.a]\ncrn = \"@daily\"\ntarget = { kind = \"task\", name = \"t\" }\n", "3:1: schedules.a.crn: there is no such field; did you mean `cron`?"),
-    ("toml", "owner = \"o\"\n[schedules.a]\ntarget = { kind = \"task\", name = \"t\" }\ncron = \"0 25 * * *\"\n", "4:1: schedules.a.cron: "),
-    ("yaml", "owner: o\nschedules:\n  a:\n    cron: '@daily'\n    timezone: Europe/Belrin\n    target: { kind: task, name: t }\n", "5:5: schedules.a.timezone: "),
-    ("toml", "owner = \"o\"\n[schedules.a]\nevery = \"soon\"\ntarget = { kind = \"task\", name = \"t\" }\n", "3:1: schedules.a.every: "),
+    (
+        "toml",
+        "owner = \"o\"\n[shedules.a]\nevery = \"1h\"\n",
+        "2:1: shedules: a manifest has no such section; did you mean `schedules`?",
+    ),
+    (
+        "toml",
+        "owner = \"o\"\n[schedules.a]\ncrn = \"@daily\"\ntarget = { kind = \"task\", name = \"t\" }\n",
+        "3:1: schedules.a.crn: there is no such field; did you mean `cron`?",
+    ),
+    (
+        "toml",
+        "owner = \"o\"\n[schedules.a]\ntarget = { kind = \"task\", name = \"t\" }\ncron = \"0 25 * * *\"\n",
+        "4:1: schedules.a.cron: ",
+    ),
+    (
+        "yaml",
+        "owner: o\nschedules:\n  a:\n    cron: '@daily'\n    timezone: Europe/Belrin\n    target: { kind: task, name: t }\n",
+        "5:5: schedules.a.timezone: ",
+    ),
+    (
+        "toml",
+        "owner = \"o\"\n[schedules.a]\nevery = \"soon\"\ntarget = { kind = \"task\", name = \"t\" }\n",
+        "3:1: schedules.a.every: ",
+    ),
     ("toml", "owner = \"o\"\n[schedules.a]\nevery = \"1h\"\n", "2:12: schedules.a.target: is missing"),
-    ("toml", "owner = \"o\"\n[schedules.a]\nevery = \"1h\"\ncron = \"@daily\"\ntarget = { kind = \"task\", name = \"t\" }\n", "4:1: schedules.a.cron: "),
-    ("toml", "owner = \"o\"\n[schedules.a]\nevery = \"1h\"\ntarget = { kind = \"tsk\", name = \"t\" }\n", "4:1: schedules.a.target: "),
-    ("toml", "owner = \"o\"\n[schedules.a]\nevery = \"1h\"\ntarget = { kind = \"task\", name = \"t\" }\ncalendar = \"none\"\n", "5:1: schedules.a.calendar: there is no calendar `none`"),
-    ("toml", "owner = \"o\"\n[schedules.a]\nevery = \"1h\"\ntemplate = \"none\"\n", "4:1: schedules.a.template: there is no template `none`"),
-    ("toml", "owner = \"o\"\n[schedules.a]\nevery = \"1h\"\ntarget = { kind = \"task\", name = \"t\" }\npriority = \"high\"\n", "5:1: schedules.a.priority: invalid type"),
-    ("toml", "owner = \"o\"\n[schedules.a]\nevery = \"1h\"\ntarget = { kind = \"task\", name = \"t\" }\nenabled = false\n", "5:1: schedules.a.enabled: is not for manifests; say paused"),
+    (
+        "toml",
+        "owner = \"o\"\n[schedules.a]\nevery = \"1h\"\ncron = \"@daily\"\ntarget = { kind = \"task\", name = \"t\" }\n",
+        "4:1: schedules.a.cron: ",
+    ),
+    (
+        "toml",
+        "owner = \"o\"\n[schedules.a]\nevery = \"1h\"\ntarget = { kind = \"tsk\", name = \"t\" }\n",
+        "4:1: schedules.a.target: ",
+    ),
+    (
+        "toml",
+        "owner = \"o\"\n[schedules.a]\nevery = \"1h\"\ntarget = { kind = \"task\", name = \"t\" }\ncalendar = \"none\"\n",
+        "5:1: schedules.a.calendar: there is no calendar `none`",
+    ),
+    (
+        "toml",
+        "owner = \"o\"\n[schedules.a]\nevery = \"1h\"\ntemplate = \"none\"\n",
+        "4:1: schedules.a.template: there is no template `none`",
+    ),
+    (
+        "toml",
+        "owner = \"o\"\n[schedules.a]\nevery = \"1h\"\ntarget = { kind = \"task\", name = \"t\" }\npriority = \"high\"\n",
+        "5:1: schedules.a.priority: invalid type",
+    ),
+    (
+        "toml",
+        "owner = \"o\"\n[schedules.a]\nevery = \"1h\"\ntarget = { kind = \"task\", name = \"t\" }\nenabled = false\n",
+        "5:1: schedules.a.enabled: is not for manifests; say paused",
+    ),
     ("toml", "owner = \"o\"\n[limits.\"queu:mail\"]\nconcurrency = 1\n", "2:"),
     ("toml", "owner = \"o\"\n[calendars.c]\ndays = [{ on = \"13-45\" }]\n", "3:"),
     ("toml", "owner = \"o\"\n[rules.r]\non = \"failure\"\nsteps = []\n", "4:1: rules.r.steps: "),
-    ("toml", "owner = \"o\"\n[flows.f]\nsteps = [{ name = \"a\", target = { kind = \"task\", name = \"t\" }, after = [\"b\"] }]\n", "3:"),
-    ("toml", "owner = \"o\"\n[schedules.a]\nat = 2001-01-01T00:00:00Z\ntarget = { kind = \"task\", name = \"t\" }\n", "3:1: schedules.a.at: leaves no slot after now"),
+    (
+        "toml",
+        "owner = \"o\"\n[flows.f]\nsteps = [{ name = \"a\", target = { kind = \"task\", name = \"t\" }, after = [\"b\"] }]\n",
+        "3:",
+    ),
+    (
+        "toml",
+        "owner = \"o\"\n[schedules.a]\nat = 2001-01-01T00:00:00Z\ntarget = { kind = \"task\", name = \"t\" }\n",
+        "3:1: schedules.a.at: leaves no slot after now",
+    ),
 ];

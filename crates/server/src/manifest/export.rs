@@ -17,15 +17,9 @@ use std::collections::BTreeSet;
 pub(crate) async fn export(state: &AppState, caller: &Caller, owner: Option<&str>) -> Answered<Node> {
     let store = state.store.as_ref();
     let mut present = Present::default();
-    let wanted = match owner {
-        None => Wanted::everything(),
-        Some(_) => {
-            let mut wanted = Wanted::default();
-            present.read_managed(store, owner, &wanted).await?;
-            present.managed.keys().for_each(|key| wanted.add(key.clone()));
-            wanted
-        }
-    };
+    let mut wanted = if owner.is_none() { Wanted::everything() } else { Wanted::default() };
+    present.read_managed(store, owner, &wanted).await?;
+    present.managed.keys().for_each(|key| wanted.add(key.clone()));
     present.read_calendars(store, &wanted).await?;
     present.read_rest(state, &wanted, &BTreeSet::new()).await?;
     let mut sections = Fields::new();
