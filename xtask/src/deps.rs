@@ -84,6 +84,20 @@ const TOOLS: &[Tool] = &[
         install: Install::NpmFolder(&NODE_PG),
     },
     Tool {
+        name: "systemd-analyze",
+        purpose: "says when a timer of systemd elapses, for the tests of the importers",
+        needed_by: &["unit"],
+        found_by: &[Probe::InPath("systemd-analyze")],
+        install: Install::Apt(&["systemd"]),
+    },
+    Tool {
+        name: "debian-crontabs",
+        purpose: "the crontabs and timers of Debian's own packages, for the tests of the importers",
+        needed_by: &["unit"],
+        found_by: &[Probe::Unpacked(&DEBIAN_CRONTABS)],
+        install: Install::Unpack(&DEBIAN_CRONTABS),
+    },
+    Tool {
         name: "pgbouncer",
         purpose: "a pooler in front of PostgreSQL, for the tests that share two connections",
         needed_by: &["unit"],
@@ -150,6 +164,34 @@ const TOOLS: &[Tool] = &[
     },
 ];
 
+/// Small packages with a file in `/etc/cron.d`, and some with timers.
+const DEBIAN_CRONTABS: Unpacked = Unpacked {
+    packages: &[
+        "cron-daemon-common",
+        "anacron",
+        "backupninja",
+        "btrfsmaintenance",
+        "certbot",
+        "cron-apt",
+        "dma",
+        "e2fsprogs",
+        "ganeti",
+        "leafnode",
+        "logcheck",
+        "logrotate",
+        "mailman3-web",
+        "mdadm",
+        "munin",
+        "munin-node",
+        "ntpsec",
+        "ntpsec-ntpviz",
+        "php-common",
+        "plocate",
+        "sysstat",
+    ],
+    folder: "target/debian-crontabs",
+};
+
 const DEPLOY: PipFile = PipFile { file: "xtask/python/deploy.txt", folder: "target/deploy-linters" };
 const LANGGRAPH: PipFile = PipFile { file: "xtask/python/langgraph.txt", folder: "target/langgraph" };
 const PROMETHEUS: PipFile = PipFile { file: "xtask/python/prometheus.txt", folder: "target/prometheus" };
@@ -177,6 +219,8 @@ enum Probe {
     Installed(&'static PipFile),
     /// The folder has exactly the packages of its lock file, and there is a Node to use them.
     Locked(&'static NpmFolder),
+    /// The folder has exactly the packages of its list.
+    Unpacked(&'static Unpacked),
 }
 
 enum Install {
@@ -196,6 +240,8 @@ enum Install {
     PipFile(&'static PipFile),
     /// Node packages by a lock file.
     NpmFolder(&'static NpmFolder),
+    /// Packages of Debian whose files are looked at; nothing of them is installed.
+    Unpack(&'static Unpacked),
 }
 
 /// A file of Python packages, and the folder they are installed into.
@@ -256,6 +302,47 @@ impl NpmFolder {
         cmd::run(cmd::command("npm", NPM_CI).current_dir(&folder))?;
         std::fs::copy(folder.join("package-lock.json"), self.copy()).context("note what was installed")?;
         Ok(())
+    }
+}
+
+/// Packages of Debian, and the folder in which each has a folder with its files.
+struct Unpacked {
+    packages: &'static [&'static str],
+    folder: &'static str,
+}
+
+impl Unpacked {
+    /// The list of packages, put beside them when all of them are there.
+    fn list(&self) -> std::path::PathBuf {
+        cmd::root().join(self.folder).join("unpacked.txt")
+    }
+
+    fn is_there(&self) -> bool {
+        std::fs::read_to_string(self.list()).is_ok_and(|there| there == self.packages.join("\n"))
+    }
+
+    fn unpack(&self, apt: &mut Apt) -> Result<()> {
+        apt.update()?;
+        let folder = cmd::root().join(self.folder);
+        let archives = folder.join("archives");
+        if folder.exists() {
+            std::fs::remove_dir_all(&folder).context("make room for the packages")?;
+        }
+        std::fs::create_dir_all(&archives).context("make a folder for the packages")?;
+        // The unprivileged user that apt prefers cannot write here.
+        let download = ["-o", "APT::Sandbox::User=root", "-qq", "download"];
+        cmd::run(cmd::command("apt-get", download).args(self.packages).current_dir(&archives))?;
+        for archive in std::fs::read_dir(&archives).context("list the packages")? {
+            let archive = archive?.path();
+            let name = archive.file_name().and_then(|name| name.to_str()).context("name a package")?;
+            let package = name.split('_').next().unwrap_or(name);
+            let unpack = cmd::command("dpkg-deb", ["-x"]).arg(&archive).arg(folder.join(package)).status();
+            if !unpack.context("run dpkg-deb")?.success() {
+                bail!("{name} cannot be unpacked");
+            }
+        }
+        std::fs::remove_dir_all(&archives).context("remove the archives")?;
+        std::fs::write(self.list(), self.packages.join("\n")).context("note what was unpacked")
     }
 }
 
@@ -344,6 +431,7 @@ fn install(tool: &Tool, apt: &mut Apt) -> Result<()> {
         }
         Install::PipFile(file) => file.install(apt)?,
         Install::NpmFolder(packages) => packages.install(apt)?,
+        Install::Unpack(packages) => packages.unpack(apt)?,
     }
     if !is_there(tool.found_by) {
         bail!("its installation succeeded, but it is still not found");
@@ -364,6 +452,9 @@ fn remedy(install: &Install) -> String {
                 "python3 -m venv {folder} && {folder}/bin/pip install -r {file} && cp {file} {folder}/installed.txt"
             )
         }
+        Install::Unpack(Unpacked { packages, folder }) => {
+            format!("on Debian: apt-get download {}, and dpkg-deb -x each into {folder}/NAME", packages.join(" "))
+        }
         Install::NpmFolder(NpmFolder { from, folder }) => {
             format!(
                 "with Node: mkdir -p {folder} && cp {from}/*.json {folder} && (cd {folder} && npm ci && \
@@ -380,6 +471,7 @@ fn is_there(probes: &[Probe]) -> bool {
         Probe::AnyVersion { folder, program } => any_version(Path::new(folder), program),
         Probe::Installed(file) => file.is_installed(),
         Probe::Locked(packages) => packages.is_installed(),
+        Probe::Unpacked(packages) => packages.is_there(),
     })
 }
 
@@ -410,7 +502,7 @@ struct Apt {
 }
 
 impl Apt {
-    fn install(&mut self, packages: &[&str]) -> Result<()> {
+    fn update(&mut self) -> Result<()> {
         if !in_path("apt-get") {
             bail!("cannot install it: there is no apt-get here");
         }
@@ -418,6 +510,11 @@ impl Apt {
             Self::apt_get(&["update"])?;
             self.updated = true;
         }
+        Ok(())
+    }
+
+    fn install(&mut self, packages: &[&str]) -> Result<()> {
+        self.update()?;
         Self::apt_get(&[&["install", "--yes", "--no-install-recommends"], packages].concat())
     }
 

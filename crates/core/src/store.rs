@@ -13,6 +13,7 @@ use crate::control::Control;
 use crate::execution::Executions;
 use crate::flow::Flows;
 use crate::grant::Grants;
+pub use crate::id::ScheduleKey;
 use crate::id::{ClaimId, JobId, LeaseId, NodeId, ReservationId, ScheduleId};
 use crate::invalid::Invalid;
 use crate::job::{Artifact, Job, JobState, JobView, NewJob, Run};
@@ -154,36 +155,6 @@ pub fn listed(names: &[String]) -> String {
 
 /// The result of a verb.
 pub type StoreResult<T> = Result<T, StoreError>;
-
-/// A schedule by its id or its name; a name is never a UUID, so the two cannot be confused.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ScheduleKey {
-    /// By id.
-    Id(ScheduleId),
-    /// By name.
-    Name(String),
-}
-
-impl From<ScheduleId> for ScheduleKey {
-    fn from(id: ScheduleId) -> Self {
-        Self::Id(id)
-    }
-}
-
-impl From<&str> for ScheduleKey {
-    fn from(text: &str) -> Self {
-        text.parse().map_or_else(|_| Self::Name(text.to_owned()), Self::Id)
-    }
-}
-
-impl std::fmt::Display for ScheduleKey {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Id(id) => id.fmt(f),
-            Self::Name(name) => f.write_str(name),
-        }
-    }
-}
 
 /// What one call of `fire_due` did.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -29,12 +29,14 @@ pub mod join;
 mod keys;
 mod limits;
 mod making;
+mod manifest;
 mod migrate;
 mod moves;
 mod notify;
 mod offers;
 mod outbox;
 mod params;
+mod pg_cron;
 mod policies;
 mod pool;
 mod prune;
@@ -57,6 +59,7 @@ mod upkeep;
 mod wake;
 
 pub use migrate::roles_sql;
+pub use pg_cron::{PgCron, read_pg_cron};
 
 use crate::address::Address;
 use crate::error::store_error;

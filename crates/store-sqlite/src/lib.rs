@@ -27,6 +27,7 @@ mod join;
 mod keys;
 mod limits;
 mod log;
+mod manifest;
 mod migrate;
 mod notify;
 mod offers;

@@ -64,6 +64,7 @@ const MIGRATIONS: &[Migration] = &[
         breaking: false,
         sql: include_str!("../migrations/0016_runs_by_error.sql"),
     },
+    Migration { number: 17, name: "manifests", breaking: false, sql: include_str!("../migrations/0017_manifests.sql") },
 ];
 
 /// Brings the file to the newest schema, or refuses one that is too new; says what that took.

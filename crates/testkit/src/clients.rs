@@ -65,7 +65,7 @@ fn psql_program() -> PathBuf {
 }
 
 /// What `cargo xtask deps` has put into the target folder.
-pub(crate) fn installed(path: &str) -> PathBuf {
+pub fn installed(path: &str) -> PathBuf {
     let found = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path);
     assert!(found.exists(), "{path} is not there: run `cargo xtask deps`");
     found

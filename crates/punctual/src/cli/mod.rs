@@ -16,6 +16,8 @@ mod document;
 mod graphs;
 mod health;
 #[cfg(feature = "server")]
+mod import;
+#[cfg(feature = "server")]
 mod langgraph;
 mod log;
 #[cfg(feature = "cli")]

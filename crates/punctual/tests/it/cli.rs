@@ -200,7 +200,7 @@ const STORY: &[(&str, Prints)] = &[
 ];
 
 /// Commands that ask no API, or need more than a store, and are tried elsewhere.
-const WITHOUT_API: [&str; 15] = [
+const WITHOUT_API: [&str; 19] = [
     "alert acknowledge",
     "alert show",
     "completions",
@@ -212,6 +212,10 @@ const WITHOUT_API: [&str; 15] = [
     "flow steps",
     "graph run",
     "health",
+    "import crontab",
+    "import kubernetes",
+    "import pg_cron",
+    "import systemd",
     "man",
     "migrate",
     "serve",

@@ -20,6 +20,8 @@ mod flows;
 mod graphs;
 mod health;
 mod herd;
+mod import;
+mod import_judges;
 mod join;
 mod langgraph;
 mod limits;

@@ -1,7 +1,7 @@
 //! The commands that speak the HTTP API: to a server, or to the same router in this process.
 
 mod alert;
-mod api;
+pub(crate) mod api;
 mod backfill;
 mod billing;
 mod bulk;
@@ -23,7 +23,7 @@ mod rule;
 mod run;
 mod schedule;
 mod settings;
-mod show;
+pub(crate) mod show;
 mod stats;
 mod system;
 mod target;
@@ -33,6 +33,7 @@ mod token;
 use clap::{Args, Subcommand};
 
 use self::api::ConnectArgs;
+use super::import::ImportCommand;
 use super::{Output, Stop};
 
 /// A command, and where the API is that it speaks to.
@@ -120,6 +121,8 @@ pub(crate) enum ClientCommand {
     Node(Over<Group<system::NodeCommand>>),
     Audit(Over<system::AuditArgs>),
     Doctor(Over<doctor::DoctorArgs>),
+    /// Bring schedules from elsewhere, with a report of what differs in meaning
+    Import(Over<Group<ImportCommand>>),
 }
 
 impl ClientCommand {
@@ -162,6 +165,8 @@ impl ClientCommand {
             Self::Node(over) => over.command.command.run(&over.connect.connect().await?, out).await,
             Self::Audit(over) => over.command.run(&over.connect.connect().await?, out).await,
             Self::Doctor(over) => over.command.run(&over.connect.connect().await?, out).await,
+            // Most imports need no store.
+            Self::Import(over) => over.command.command.run(&over.connect, out).await,
         }
     }
 }
