@@ -55,7 +55,7 @@ pub fn is_embedded() -> Result<()> {
 }
 
 fn build() -> Result<()> {
-    // As the tests are built: `cargo build` chooses other features of some packages, and would build them anew.
+    // As the tests are built, so that nothing is built twice.
     cmd::run(&mut cmd::cargo(["nextest", "run", "--workspace", "--locked", "--no-run"]))?;
     is_embedded()
 }

@@ -178,6 +178,36 @@ impl std::fmt::Display for SlotKey {
     }
 }
 
+/// A schedule by its id or its name; a name is never a UUID, so the two cannot be confused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ScheduleKey {
+    /// By id.
+    Id(ScheduleId),
+    /// By name.
+    Name(String),
+}
+
+impl From<ScheduleId> for ScheduleKey {
+    fn from(id: ScheduleId) -> Self {
+        Self::Id(id)
+    }
+}
+
+impl From<&str> for ScheduleKey {
+    fn from(text: &str) -> Self {
+        text.parse().map_or_else(|_| Self::Name(text.to_owned()), Self::Id)
+    }
+}
+
+impl std::fmt::Display for ScheduleKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Id(id) => id.fmt(f),
+            Self::Name(name) => f.write_str(name),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

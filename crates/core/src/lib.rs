@@ -31,6 +31,7 @@
 //! | channel | where people are told: a webhook, a mailbox, a chat room, or a dead-man's switch |
 //! | rule | of what they are told, by which channels, in which steps |
 //! | alert | a trouble that a rule covers, from its beginning to its end; what has one cause is one alert |
+//! | manifest | schedules, and what they need, as a file says them; applied as a whole, owned by a label |
 //! | delivery | one message of an alert to one channel, sent until it arrives |
 //!
 //! # A job's life
@@ -73,8 +74,10 @@ pub mod job_key;
 pub mod json;
 pub mod ledger;
 pub mod limits;
+pub mod manifest;
 pub mod meter;
 pub mod name;
+pub mod nearest;
 pub mod notify;
 pub mod offers;
 pub mod order;

@@ -13,11 +13,13 @@ use crate::control::Control;
 use crate::execution::Executions;
 use crate::flow::Flows;
 use crate::grant::Grants;
+pub use crate::id::ScheduleKey;
 use crate::id::{ClaimId, JobId, LeaseId, NodeId, ReservationId, ScheduleId};
 use crate::invalid::Invalid;
 use crate::job::{Artifact, Job, JobState, JobView, NewJob, Run};
 use crate::json::Json;
 use crate::limits::{Claimed, Limits};
+use crate::manifest::Manifests;
 use crate::name::{self, Name};
 use crate::notify::port::Notifications;
 use crate::offers::Offers;
@@ -82,6 +84,24 @@ pub enum StoreError {
         /// The names of some that need it, in order.
         by: Vec<String>,
     },
+    /// It is not what somebody planned with.
+    #[error("the {what} `{name}` was changed by somebody else since this was planned; plan again")]
+    Overtaken {
+        /// What it is.
+        what: &'static str,
+        /// Its name.
+        name: String,
+    },
+    /// Another owner's manifest has it.
+    #[error("the {what} `{name}` is in the manifest of `{owner}`; choose another name, or let them take it out first")]
+    ManagedBy {
+        /// What it is.
+        what: &'static str,
+        /// Its name.
+        name: String,
+        /// Whose manifest.
+        owner: String,
+    },
     /// The job is not in a state in which this can be done.
     #[error("the job is {state}, so this cannot be done; {remedy}")]
     WrongState {
@@ -135,36 +155,6 @@ pub fn listed(names: &[String]) -> String {
 
 /// The result of a verb.
 pub type StoreResult<T> = Result<T, StoreError>;
-
-/// A schedule by its id or its name; a name is never a UUID, so the two cannot be confused.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ScheduleKey {
-    /// By id.
-    Id(ScheduleId),
-    /// By name.
-    Name(String),
-}
-
-impl From<ScheduleId> for ScheduleKey {
-    fn from(id: ScheduleId) -> Self {
-        Self::Id(id)
-    }
-}
-
-impl From<&str> for ScheduleKey {
-    fn from(text: &str) -> Self {
-        text.parse().map_or_else(|_| Self::Name(text.to_owned()), Self::Id)
-    }
-}
-
-impl std::fmt::Display for ScheduleKey {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Id(id) => id.fmt(f),
-            Self::Name(name) => f.write_str(name),
-        }
-    }
-}
 
 /// What one call of `fire_due` did.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -427,6 +417,7 @@ pub trait Store:
     + Flows
     + Grants
     + Limits
+    + Manifests
     + Notifications
     + Offers
     + Policies

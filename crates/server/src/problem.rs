@@ -45,9 +45,12 @@ pub(crate) struct ProblemBody {
 #[derive(Debug, Clone, Serialize, ToSchema)]
 pub(crate) struct FieldProblem {
     /// A JSON pointer into the body, or the name of a parameter.
-    pointer: String,
+    pub(crate) pointer: String,
     /// What is wrong with it.
-    detail: String,
+    pub(crate) detail: String,
+    /// What to do about this part, where that is not said for the whole.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) remedy: Option<String>,
 }
 
 /// The result of a handler.
@@ -81,7 +84,13 @@ impl Problem {
     /// Names the part of the request that is meant.
     pub(crate) fn at(mut self, pointer: impl Into<String>) -> Self {
         let detail = self.0.detail.clone();
-        self.0.errors.push(FieldProblem { pointer: pointer.into(), detail });
+        self.0.errors.push(FieldProblem { pointer: pointer.into(), detail, remedy: None });
+        self
+    }
+
+    /// Names all parts that are meant, each with words of its own.
+    pub(crate) fn at_all(mut self, parts: Vec<FieldProblem>) -> Self {
+        self.0.errors = parts;
         self
     }
 
@@ -116,7 +125,7 @@ impl From<Invalid> for Problem {
         let remedy = remedy.or_else(|| Some(format!("change {field} as it says, and send it again")));
         let mut refused = Self::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid", format!("{field}: {problem}"));
         refused.0.remedy = remedy;
-        refused.0.errors = vec![FieldProblem { pointer, detail: problem }];
+        refused.0.errors = vec![FieldProblem { pointer, detail: problem, remedy: None }];
         refused
     }
 }
@@ -138,6 +147,15 @@ impl From<StoreError> for Problem {
             }
             StoreError::VersionConflict { .. } => Self::new(StatusCode::PRECONDITION_FAILED, "version_conflict", words)
                 .remedy("read it again, and send its ETag in If-Match"),
+            StoreError::Overtaken { what, name } => {
+                let told = format!("the {what} `{name}` was changed by somebody else since this was planned");
+                Self::new(StatusCode::CONFLICT, "overtaken", told).remedy("plan again")
+            }
+            StoreError::ManagedBy { what, name, owner } => {
+                let told = format!("the {what} `{name}` is in the manifest of `{owner}`");
+                Self::new(StatusCode::CONFLICT, "managed_by_another", told)
+                    .remedy("choose another name, or let them take it out first")
+            }
             StoreError::WrongState { state, remedy } => {
                 Self::new(StatusCode::CONFLICT, "wrong_state", format!("the job is {state}, so this cannot be done"))
                     .remedy(remedy)

@@ -144,11 +144,11 @@ pub(crate) fn flow_step(row: &Row) -> Result<FlowStep, Unreadable> {
 }
 
 impl Tx<'_> {
-    async fn save_flow(
+    pub(crate) async fn save_flow(
         &mut self, name: &Name, definition: &FlowDefinition, owner: Option<&str>, if_version: Option<i64>,
     ) -> Work<Flow> {
         // Two that store the same new name at once meet at the name itself; the second one looks again.
-        let stored = self.one(&format!("{FLOW} FOR UPDATE"), params![name.as_str()], flow).await?;
+        let stored = self.locked_flow(name.as_str()).await?;
         Flow::check_save(stored.as_ref(), name, owner, if_version)?;
         let text = document("definition", definition)?;
         if stored.is_none() {
@@ -167,12 +167,17 @@ impl Tx<'_> {
         saved.ok_or_else(|| Failure::internal("a flow was not stored"))
     }
 
+    /// What is stored under a name; nobody else changes it before this is over.
+    pub(crate) async fn locked_flow(&self, name: &str) -> Work<Option<Flow>> {
+        self.one(&format!("{FLOW} FOR UPDATE"), params![name], flow).await
+    }
+
     /// The definition that is stored under a name.
     pub(crate) async fn stored_flow(&self, name: &str) -> Work<Option<FlowDefinition>> {
         Ok(self.one(FLOW, params![name], flow).await?.map(|flow| flow.definition))
     }
 
-    async fn delete_flow(&mut self, name: &str) -> Work<()> {
+    pub(crate) async fn delete_flow(&mut self, name: &str) -> Work<()> {
         let users = "SELECT name FROM punctual_internal.schedules
                      WHERE deleted_at IS NULL AND job_type = 'flow' AND target ->> 'name' = $1
                        AND target ->> 'definition' IS NULL

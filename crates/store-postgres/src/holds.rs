@@ -106,6 +106,20 @@ impl Tx<'_> {
         }
     }
 
+    /// One template; nobody else changes or forgets it before this is over.
+    pub(crate) async fn locked_template(&self, name: &str) -> Work<Option<Template>> {
+        self.rows("SELECT 1 FROM punctual_internal.templates WHERE name = $1 FOR UPDATE", params![name]).await?;
+        read_template(self.session()?, name).await
+    }
+
+    /// Makes a template another one under the same id, which schedules and jobs remember.
+    pub(crate) async fn edit_template(&mut self, name: &str, job: &NewJob, parameters: &[Parameter]) -> Work<()> {
+        let edit = "UPDATE punctual_internal.templates SET job = $2::text::json, parameters = $3::text::json
+                    WHERE name = $1";
+        self.execute(edit, params![name, document("job", job)?, document("parameters", &parameters)?]).await?;
+        Ok(())
+    }
+
     pub(crate) async fn delete_template(&mut self, name: &str) -> Work<()> {
         match self.execute("DELETE FROM punctual_internal.templates WHERE name = $1", params![name]).await? {
             0 => Err(StoreError::NotFound { what: "template", key: name.to_owned() }.into()),
@@ -125,6 +139,19 @@ impl Tx<'_> {
             }
             Err(failure) => Err(failure),
         }
+    }
+
+    /// One preset; nobody else changes or forgets it before this is over.
+    pub(crate) async fn locked_cron_preset(&self, name: &str) -> Work<Option<CronPreset>> {
+        self.one(&format!("{PRESETS} WHERE name = $1 FOR UPDATE"), params![name], preset).await
+    }
+
+    /// Changes a preset. Schedules that were made with it keep the expression that they have.
+    pub(crate) async fn edit_cron_preset(&mut self, preset: &CronPreset) -> Work<()> {
+        let edit = "UPDATE punctual_internal.cron_presets SET expression = $2, description = $3 WHERE name = $1";
+        let CronPreset { name, expression, description, .. } = preset;
+        self.execute(edit, params![name.as_str(), expression.as_str(), description.as_str()]).await?;
+        Ok(())
     }
 
     pub(crate) async fn delete_cron_preset(&mut self, name: &str) -> Work<()> {

@@ -29,6 +29,7 @@ pub mod join;
 mod keys;
 mod limits;
 mod making;
+mod manifest;
 mod migrate;
 mod moves;
 mod notify;

@@ -84,7 +84,7 @@ fn number(stored: Option<i64>) -> Option<u32> {
 }
 
 impl Tx<'_> {
-    async fn set_limit(&mut self, limit: &Limit) -> Work<LimitRow> {
+    pub(crate) async fn set_limit(&mut self, limit: &Limit) -> Work<LimitRow> {
         self.stop_claims().await?;
         let (scope, name) = (limit.subject.scope(), limit.subject.name());
         let find = format!("{COLUMNS} WHERE l.scope = $2 AND l.name = $3");
@@ -119,7 +119,15 @@ impl Tx<'_> {
         Ok(stored.ok_or_else(none)?.0)
     }
 
-    async fn remove_limit(&mut self, subject: &LimitSubject) -> Work<()> {
+    /// What is said about a subject, without what is in its bucket; nobody claims or sets a limit before this is over.
+    pub(crate) async fn locked_limit(&self, subject: &LimitSubject) -> Work<Option<Limit>> {
+        self.stop_claims().await?;
+        let find = format!("{COLUMNS} WHERE l.scope = $2 AND l.name = $3");
+        let params = params![Some(self.at()), subject.scope(), subject.name()];
+        Ok(self.one(&find, params, stored).await?.map(|(row, _)| row.limit))
+    }
+
+    pub(crate) async fn remove_limit(&mut self, subject: &LimitSubject) -> Work<()> {
         self.stop_claims().await?;
         let remove = "DELETE FROM punctual_internal.limits WHERE scope = $1 AND name = $2";
         if self.execute(remove, params![subject.scope(), subject.name()]).await? == 0 {

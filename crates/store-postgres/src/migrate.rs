@@ -66,6 +66,7 @@ const MIGRATIONS: &[Migration] = &[
         breaking: false,
         sql: include_str!("../migrations/0016_runs_by_error.sql"),
     },
+    Migration { number: 17, name: "manifests", breaking: false, sql: include_str!("../migrations/0017_manifests.sql") },
 ];
 
 /// The oldest server this store works on, as it numbers itself.

@@ -218,7 +218,7 @@ impl Tx<'_> {
         .await
     }
 
-    async fn create_channel(&mut self, channel: &ChannelDefinition) -> Work<Channel> {
+    pub(crate) async fn create_channel(&mut self, channel: &ChannelDefinition) -> Work<Channel> {
         let insert = "INSERT INTO punctual_internal.channels (name, definition, created_at, updated_at)
                       VALUES ($1, $2::text::json, $3, $3)";
         let name = channel.name.as_str();
@@ -231,7 +231,7 @@ impl Tx<'_> {
         }
     }
 
-    async fn stored_channel(&self, name: &str) -> Work<Channel> {
+    pub(crate) async fn stored_channel(&self, name: &str) -> Work<Channel> {
         self.one(CHANNEL, params![name], channel).await?.ok_or_else(|| no_channel(name))
     }
 
@@ -241,7 +241,9 @@ impl Tx<'_> {
         self.one(&find, params![name], channel).await
     }
 
-    async fn update_channel(&mut self, name: &str, version: i64, channel: &ChannelDefinition) -> Work<Channel> {
+    pub(crate) async fn update_channel(
+        &mut self, name: &str, version: i64, channel: &ChannelDefinition,
+    ) -> Work<Channel> {
         self.lock_book().await?;
         let found = self.stored_channel(name).await?.version;
         same_name(name, &channel.name).map_err(StoreError::from)?;
@@ -252,7 +254,7 @@ impl Tx<'_> {
         self.stored_channel(name).await
     }
 
-    async fn delete_channel(&mut self, name: &str) -> Work<()> {
+    pub(crate) async fn delete_channel(&mut self, name: &str) -> Work<()> {
         self.lock_book().await?;
         self.stored_channel(name).await?;
         let rules = self.rules_and_states().await?.into_iter();
@@ -278,7 +280,7 @@ impl Tx<'_> {
         self.put_into_line(channel.definition.name, Message::test(self.now)).await
     }
 
-    async fn create_rule(&mut self, rule: &RuleDefinition) -> Work<Rule> {
+    pub(crate) async fn create_rule(&mut self, rule: &RuleDefinition) -> Work<Rule> {
         self.lock_book().await?;
         self.check_channels_of(rule).await?;
         let name = rule.name.as_str();
@@ -306,11 +308,11 @@ impl Tx<'_> {
         Ok(rule.check_channels(&known).map_err(StoreError::from)?)
     }
 
-    async fn stored_rule(&self, name: &str) -> Work<Rule> {
+    pub(crate) async fn stored_rule(&self, name: &str) -> Work<Rule> {
         self.one(RULE, params![name], rule).await?.ok_or_else(|| no_rule(name))
     }
 
-    async fn update_rule(&mut self, name: &str, version: i64, rule: &RuleDefinition) -> Work<Rule> {
+    pub(crate) async fn update_rule(&mut self, name: &str, version: i64, rule: &RuleDefinition) -> Work<Rule> {
         self.lock_book().await?;
         let found = self.stored_rule(name).await?.version;
         same_name(name, &rule.name).map_err(StoreError::from)?;
@@ -323,7 +325,7 @@ impl Tx<'_> {
         self.stored_rule(name).await
     }
 
-    async fn delete_rule(&mut self, name: &str) -> Work<()> {
+    pub(crate) async fn delete_rule(&mut self, name: &str) -> Work<()> {
         self.lock_book().await?;
         if self.execute("DELETE FROM punctual_internal.rules WHERE name = $1", params![name]).await? == 0 {
             return Err(no_rule(name));

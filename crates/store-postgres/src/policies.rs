@@ -124,7 +124,9 @@ fn not_found(name: &str) -> Failure {
 }
 
 impl Tx<'_> {
-    async fn create_calendar(&mut self, name: &Name, description: &str, rules: &CalendarRules) -> Work<StoredCalendar> {
+    pub(crate) async fn create_calendar(
+        &mut self, name: &Name, description: &str, rules: &CalendarRules,
+    ) -> Work<StoredCalendar> {
         let insert = "INSERT INTO punctual_internal.calendars (name, description, rules, created_at, updated_at)
                       VALUES ($1, $2, $3::text::json, $4, $4)";
         match self.execute(insert, params![name.as_str(), description, document("rules", rules)?, self.at()]).await {
@@ -141,13 +143,13 @@ impl Tx<'_> {
     }
 
     /// Nobody else changes or ends the calendar, and no schedule begins to use it, before this is over.
-    async fn locked_calendar(&self, name: &str) -> Work<StoredCalendar> {
+    pub(crate) async fn locked_calendar(&self, name: &str) -> Work<StoredCalendar> {
         let lock = "SELECT 1 FROM punctual_internal.calendars WHERE name = $1 FOR UPDATE";
         self.rows(lock, params![name]).await?;
         self.stored_calendar(name).await
     }
 
-    async fn update_calendar(
+    pub(crate) async fn update_calendar(
         &mut self, name: &str, version: i64, description: &str, rules: &CalendarRules,
     ) -> Work<StoredCalendar> {
         let old = self.locked_calendar(name).await?;
@@ -161,7 +163,7 @@ impl Tx<'_> {
         self.stored_calendar(name).await
     }
 
-    async fn delete_calendar(&mut self, name: &str) -> Work<()> {
+    pub(crate) async fn delete_calendar(&mut self, name: &str) -> Work<()> {
         self.locked_calendar(name).await?;
         let users = "SELECT name FROM punctual_internal.schedules WHERE calendar = $1 AND deleted_at IS NULL
                      ORDER BY name LIMIT $2";

@@ -92,6 +92,8 @@ statements! {
     make_lanes,
     make_serial_keys,
     move_plan,
+    managed_page,
+    managed_page_of_owner,
     marked_schedules,
     neighbours_ahead,
     neighbours_behind,

@@ -62,9 +62,15 @@ impl Tx<'_> {
         Ok(found)
     }
 
-    async fn declare(&mut self, declarations: &Declarations) -> Work<Declared> {
-        // Whoever comes second finds the schedules made. SQLite has one writer and needs no lock.
+    /// Keeps everybody else from declaring schedules or applying a manifest: whoever comes second finds the schedules
+    /// made. SQLite has one writer and needs no lock.
+    pub(crate) async fn lock_declarations(&self) -> Work<()> {
         self.rows("SELECT pg_advisory_xact_lock(7815263003)", params![]).await?;
+        Ok(())
+    }
+
+    async fn declare(&mut self, declarations: &Declarations) -> Work<Declared> {
+        self.lock_declarations().await?;
         let mut declared = Declared::default();
         for declaration in &declarations.schedules {
             let schedule = Box::pin(self.declare_one(declarations.owner.as_ref(), declaration, &mut declared)).await?;

@@ -5,6 +5,7 @@ use crate::error::store_error;
 use crate::rows::{self, Columns};
 use crate::sql;
 use async_trait::async_trait;
+use jiff::Timestamp;
 use punctual_core::checks::{Check, Checks, Finding};
 use punctual_core::store::StoreResult;
 use rusqlite::types::Value;
@@ -14,23 +15,25 @@ use uuid::Uuid;
 #[async_trait]
 impl Checks for SqliteStore {
     async fn run_checks(&self, limit: usize) -> StoreResult<Vec<Finding>> {
-        let now_us = self.clock.now().as_microsecond();
-        self.read(move |connection| {
-            let mut found = damage(connection, limit)?;
-            // One more than is told, so that it can be said that there are more.
-            let ask = i64::try_from(limit).unwrap_or(i64::MAX).saturating_add(1);
-            found.extend(rows::collect(connection, sql::run_checks, params![ask, now_us], |row| {
-                let mut c = Columns::of(row);
-                Ok((c.word()?, subject(&c.next()?)))
-            })?);
-            Ok(Finding::group(found, limit))
-        })
-        .await
+        let now = self.clock.now();
+        self.read(move |connection| look_through(connection, now, limit)).await
     }
 }
 
+/// Looks through everything as of an instant.
+pub(crate) fn look_through(connection: &Connection, now: Timestamp, limit: usize) -> StoreResult<Vec<Finding>> {
+    let mut found = damage(connection, limit)?;
+    // One more than is told, so that it can be said that there are more.
+    let ask = i64::try_from(limit).unwrap_or(i64::MAX).saturating_add(1);
+    found.extend(rows::collect(connection, sql::run_checks, params![ask, now.as_microsecond()], |row| {
+        let mut c = Columns::of(row);
+        Ok((c.word()?, subject(&c.next()?)))
+    })?);
+    Ok(Finding::group(found, limit))
+}
+
 /// What SQLite says about its own file.
-fn damage(connection: &Connection, limit: usize) -> StoreResult<Vec<(Check, String)>> {
+pub(crate) fn damage(connection: &Connection, limit: usize) -> StoreResult<Vec<(Check, String)>> {
     let mut answers = Vec::new();
     let sql = format!("PRAGMA integrity_check({limit})");
     let tell = |row: &rusqlite::Row<'_>| {

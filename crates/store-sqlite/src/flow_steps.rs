@@ -101,7 +101,7 @@ impl Tx<'_> {
         }
         let definition = match &flow.definition {
             Some(definition) => Some(definition.as_ref().clone()),
-            None => self.stored_flow(&flow.name)?,
+            None => self.stored_flow(&flow.name)?.map(|flow| flow.definition),
         };
         let missing = || format!("there is no flow `{}`; store it, and retry this job", flow.name);
         Ok(definition.map(|definition| Beginning { definition, earlier: None, depth }).ok_or_else(missing))

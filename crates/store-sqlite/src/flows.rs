@@ -158,25 +158,25 @@ fn read_flow_run(connection: &Connection, id: JobId) -> StoreResult<Option<FlowR
 }
 
 impl Tx<'_> {
-    fn save_flow(
+    pub(crate) fn save_flow(
         &mut self, name: &Name, definition: &FlowDefinition, owner: Option<&str>, if_version: Option<i64>,
     ) -> StoreResult<Flow> {
-        let stored = self.one(FLOW, params![name.as_str()], flow)?;
+        let stored = self.stored_flow(name.as_str())?;
         Flow::check_save(stored.as_ref(), name, owner, if_version)?;
         let save = "INSERT INTO punctual_flows (name, version, definition, owner, created_at, updated_at)
                     VALUES (?1, 1, ?2, ?3, ?4, ?4)
                     ON CONFLICT (name) DO UPDATE SET version = version + 1, definition = ?2, updated_at = ?4";
         self.execute(save, params![name.as_str(), document("definition", definition)?, owner, self.now_us()])?;
-        let saved = self.one(FLOW, params![name.as_str()], flow)?;
+        let saved = self.stored_flow(name.as_str())?;
         saved.ok_or_else(|| StoreError::Internal("a flow was not stored".to_owned()))
     }
 
-    /// The definition that is stored under a name.
-    pub(crate) fn stored_flow(&self, name: &str) -> StoreResult<Option<FlowDefinition>> {
-        Ok(self.one(FLOW, params![name], flow)?.map(|flow| flow.definition))
+    /// What is stored under a name.
+    pub(crate) fn stored_flow(&self, name: &str) -> StoreResult<Option<Flow>> {
+        self.one(FLOW, params![name], flow)
     }
 
-    fn delete_flow(&mut self, name: &str) -> StoreResult<()> {
+    pub(crate) fn delete_flow(&mut self, name: &str) -> StoreResult<()> {
         let users = "SELECT name FROM punctual_schedules
                      WHERE deleted_at IS NULL AND job_type = 'flow' AND target ->> '$.name' = ?1
                        AND target ->> '$.definition' IS NULL

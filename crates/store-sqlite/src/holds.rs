@@ -93,6 +93,13 @@ impl Tx<'_> {
         }
     }
 
+    /// Makes a template another one under the same id, which schedules and jobs remember.
+    pub(crate) fn edit_template(&mut self, name: &str, job: &NewJob, parameters: &[Parameter]) -> StoreResult<()> {
+        let edit = "UPDATE punctual_templates SET job = ?2, parameters = ?3 WHERE name = ?1";
+        self.execute(edit, params![name, document("job", job)?, document("parameters", &parameters)?])?;
+        Ok(())
+    }
+
     pub(crate) fn delete_template(&mut self, name: &str) -> StoreResult<()> {
         match self.execute("DELETE FROM punctual_templates WHERE name = ?1", params![name])? {
             0 => Err(StoreError::NotFound { what: "template", key: name.to_owned() }),
@@ -111,6 +118,13 @@ impl Tx<'_> {
             }
             Err(error) => Err(store_error(error)),
         }
+    }
+
+    /// Changes a preset. Schedules that were made with it keep the expression that they have.
+    pub(crate) fn edit_cron_preset(&mut self, preset: &CronPreset) -> StoreResult<()> {
+        let edit = "UPDATE punctual_cron_presets SET expression = ?2, description = ?3 WHERE name = ?1";
+        self.execute(edit, params![preset.name, preset.expression, preset.description])?;
+        Ok(())
     }
 
     pub(crate) fn delete_cron_preset(&mut self, name: &str) -> StoreResult<()> {

@@ -6,6 +6,7 @@
 mod access;
 mod alerts;
 mod backfill;
+pub mod backup;
 mod bulk;
 mod chain;
 mod checks;
@@ -26,6 +27,7 @@ mod join;
 mod keys;
 mod limits;
 mod log;
+mod manifest;
 mod migrate;
 mod notify;
 mod offers;

@@ -147,7 +147,7 @@ impl Rooms {
 }
 
 impl Tx<'_> {
-    fn set_limit(&mut self, limit: &Limit) -> StoreResult<LimitRow> {
+    pub(crate) fn set_limit(&mut self, limit: &Limit) -> StoreResult<LimitRow> {
         let (scope, name) = (limit.subject.scope(), limit.subject.name());
         let old = self.stored_limit(&limit.subject)?;
         let left = old.as_ref().and_then(|old| old.limit.rate.zip(old.bucket_at(self.now)));
@@ -181,12 +181,17 @@ impl Tx<'_> {
             .row(self.connection(), self.now)
     }
 
-    fn remove_limit(&mut self, subject: &LimitSubject) -> StoreResult<()> {
+    pub(crate) fn remove_limit(&mut self, subject: &LimitSubject) -> StoreResult<()> {
         let remove = "DELETE FROM punctual_limits WHERE scope = ?1 AND name = ?2";
         if self.execute(remove, params![subject.scope(), subject.name()])? == 0 {
             return Err(StoreError::NotFound { what: "limit", key: subject.to_string() });
         }
         self.sort_by_tags(subject)
+    }
+
+    /// What is said about a subject, without what is in its bucket.
+    pub(crate) fn limit_said(&self, subject: &LimitSubject) -> StoreResult<Option<Limit>> {
+        Ok(self.stored_limit(subject)?.map(|stored| stored.limit))
     }
 
     fn stored_limit(&self, subject: &LimitSubject) -> StoreResult<Option<Stored>> {

@@ -64,6 +64,7 @@ const MIGRATIONS: &[Migration] = &[
         breaking: false,
         sql: include_str!("../migrations/0016_runs_by_error.sql"),
     },
+    Migration { number: 17, name: "manifests", breaking: false, sql: include_str!("../migrations/0017_manifests.sql") },
 ];
 
 /// Brings the file to the newest schema, or refuses one that is too new; says what that took.
@@ -102,8 +103,14 @@ fn apply_missing(connection: &Connection, now: Timestamp) -> StoreResult<Vec<App
     Ok(taken)
 }
 
-fn refuse_too_new(connection: &Connection) -> StoreResult<()> {
-    let known = MIGRATIONS.last().map_or(0, |m| m.number);
+/// The newest schema that this program knows.
+pub(crate) fn newest_known() -> i64 {
+    MIGRATIONS.last().map_or(0, |migration| migration.number)
+}
+
+/// Refuses a file that a newer program has written in a way that this one cannot read.
+pub(crate) fn refuse_too_new(connection: &Connection) -> StoreResult<()> {
+    let known = newest_known();
     let newer = connection.query_row(
         "SELECT number, name FROM punctual_migrations WHERE breaking = 1 AND number > ?1 ORDER BY number LIMIT 1",
         [known],

@@ -226,7 +226,7 @@ fn same_name(old: &str, new: &Name) -> Result<(), Invalid> {
 }
 
 impl Tx<'_> {
-    fn create_channel(&mut self, channel: &ChannelDefinition) -> StoreResult<Channel> {
+    pub(crate) fn create_channel(&mut self, channel: &ChannelDefinition) -> StoreResult<Channel> {
         let insert = "INSERT INTO punctual_channels (name, definition, created_at, updated_at) VALUES (?1, ?2, ?3, ?3)";
         let name = channel.name.as_str();
         match self.try_execute(insert, params![name, document("channel", channel)?, self.now_us()])? {
@@ -242,7 +242,9 @@ impl Tx<'_> {
         self.one(CHANNEL, params![name], channel)?.ok_or_else(|| no_channel(name))
     }
 
-    fn update_channel(&mut self, name: &str, version: i64, channel: &ChannelDefinition) -> StoreResult<Channel> {
+    pub(crate) fn update_channel(
+        &mut self, name: &str, version: i64, channel: &ChannelDefinition,
+    ) -> StoreResult<Channel> {
         let found = self.stored_channel(name)?.version;
         same_name(name, &channel.name)?;
         check_version(found, version)?;
@@ -252,7 +254,7 @@ impl Tx<'_> {
         self.stored_channel(name)
     }
 
-    fn delete_channel(&mut self, name: &str) -> StoreResult<()> {
+    pub(crate) fn delete_channel(&mut self, name: &str) -> StoreResult<()> {
         self.stored_channel(name)?;
         let by: Vec<String> = rules_and_states(self.connection())?
             .into_iter()
@@ -278,7 +280,7 @@ impl Tx<'_> {
         self.put_into_line(channel.definition.name, Message::test(self.now))
     }
 
-    fn create_rule(&mut self, rule: &RuleDefinition) -> StoreResult<Rule> {
+    pub(crate) fn create_rule(&mut self, rule: &RuleDefinition) -> StoreResult<Rule> {
         self.check_channels_of(rule)?;
         let name = rule.name.as_str();
         if rules_and_states(self.connection())?.len() >= RULES_MAX {
@@ -303,11 +305,11 @@ impl Tx<'_> {
         Ok(rule.check_channels(&known)?)
     }
 
-    fn stored_rule(&self, name: &str) -> StoreResult<Rule> {
+    pub(crate) fn stored_rule(&self, name: &str) -> StoreResult<Rule> {
         self.one(RULE, params![name], rule)?.ok_or_else(|| no_rule(name))
     }
 
-    fn update_rule(&mut self, name: &str, version: i64, rule: &RuleDefinition) -> StoreResult<Rule> {
+    pub(crate) fn update_rule(&mut self, name: &str, version: i64, rule: &RuleDefinition) -> StoreResult<Rule> {
         let found = self.stored_rule(name)?.version;
         same_name(name, &rule.name)?;
         check_version(found, version)?;
@@ -319,7 +321,7 @@ impl Tx<'_> {
         self.stored_rule(name)
     }
 
-    fn delete_rule(&mut self, name: &str) -> StoreResult<()> {
+    pub(crate) fn delete_rule(&mut self, name: &str) -> StoreResult<()> {
         if self.execute("DELETE FROM punctual_rules WHERE name = ?1", params![name])? == 0 {
             return Err(no_rule(name));
         }

@@ -131,7 +131,7 @@ fn not_found(name: &str) -> StoreError {
 }
 
 impl Tx<'_> {
-    fn create_calendar(
+    pub(crate) fn create_calendar(
         &mut self, name: &Name, description: &str, rules: &CalendarRules,
     ) -> StoreResult<StoredCalendar> {
         let insert = "INSERT INTO punctual_calendars (name, description, rules, created_at, updated_at)
@@ -146,11 +146,11 @@ impl Tx<'_> {
         }
     }
 
-    fn stored_calendar(&self, name: &str) -> StoreResult<StoredCalendar> {
+    pub(crate) fn stored_calendar(&self, name: &str) -> StoreResult<StoredCalendar> {
         self.one(CALENDAR, params![name], calendar)?.ok_or_else(|| not_found(name))
     }
 
-    fn update_calendar(
+    pub(crate) fn update_calendar(
         &mut self, name: &str, version: i64, description: &str, rules: &CalendarRules,
     ) -> StoreResult<StoredCalendar> {
         let old = self.stored_calendar(name)?;
@@ -163,7 +163,7 @@ impl Tx<'_> {
         self.stored_calendar(name)
     }
 
-    fn delete_calendar(&mut self, name: &str) -> StoreResult<()> {
+    pub(crate) fn delete_calendar(&mut self, name: &str) -> StoreResult<()> {
         self.stored_calendar(name)?;
         let users =
             "SELECT name FROM punctual_schedules WHERE calendar = ?1 AND deleted_at IS NULL ORDER BY name LIMIT ?2";

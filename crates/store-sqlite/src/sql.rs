@@ -86,6 +86,8 @@ statements! {
     pass_flow_item,
     pass_flow_step,
     write_flow_step,
+    managed_page,
+    managed_page_of_owner,
     marked_schedules,
     next_due,
     next_due_capped,

@@ -21,6 +21,7 @@ pub mod words {
     };
     pub use punctual_core::job::{JobView, NewJob};
     pub use punctual_core::limits::{Limit, LimitRow, LimitSubject, Limits};
+    pub use punctual_core::manifest::{Application, Applied, Managed, ManagedAfter, Manifests, ThingKind};
     pub use punctual_core::name::Name;
     pub use punctual_core::notify::alert::Alert;
     pub use punctual_core::notify::channel::{Channel, ChannelDefinition};
@@ -184,6 +185,14 @@ macro_rules! with_verbs {
             async fn remove_limit(&self, subject: &LimitSubject) -> ();
             async fn limit(&self, subject: &LimitSubject) -> Option<LimitRow>;
             async fn limits(&self, after: Option<&LimitSubject>, limit: usize) -> Vec<LimitRow>;
+        }
+    };
+    (Manifests, $then:ident $others:tt) => {
+        $then! {
+            Manifests $others
+            async fn managed(&self, owner: Option<&str>, after: ManagedAfter<'_>, limit: usize) -> Vec<Managed>;
+            async fn managed_thing(&self, kind: ThingKind, name: &str) -> Option<Managed>;
+            async fn apply_manifest(&self, application: Application) -> Applied;
         }
     };
     (Access, $then:ident $others:tt) => {

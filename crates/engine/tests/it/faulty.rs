@@ -287,6 +287,8 @@ punctual_testkit::with_verbs!(Flows, pass_on_outside {
 
 punctual_testkit::with_verbs!(Limits, pass_on_outside {});
 
+punctual_testkit::with_verbs!(Manifests, pass_on_outside {});
+
 punctual_testkit::with_verbs!(Policies, pass_on_outside {});
 
 punctual_testkit::with_verbs!(Notifications, pass_on_outside {});

@@ -1,5 +1,7 @@
 //! What all commands share: the list of them, output, failures and exit codes.
 
+#[cfg(feature = "cli")]
+mod backup;
 mod calls;
 #[cfg(feature = "server")]
 mod client;
@@ -70,6 +72,10 @@ enum Command {
     Client(client::ClientCommand),
     #[cfg(feature = "cli")]
     Migrate(migrate::MigrateArgs),
+    #[cfg(feature = "cli")]
+    Backup(backup::BackupArgs),
+    #[cfg(feature = "cli")]
+    Restore(backup::RestoreArgs),
     Config(config::ConfigArgs),
     #[cfg(feature = "cli")]
     Completions(pages::CompletionsArgs),
@@ -78,7 +84,8 @@ enum Command {
 }
 
 const EXIT_CODES: &str = "Exit codes: 0 ok, 1 failure, 2 usage, 3 not found, 4 conflict, \
-    5 not authorised, 6 unreachable, 7 timeout, 8 the job itself failed";
+    5 not authorised, 6 unreachable, 7 timeout, 8 the job itself failed, \
+    9 plan --check: there is something to do";
 
 /// The exit codes in use; `EXIT_CODES` tells users all of them.
 #[derive(Clone, Copy, Debug)]
@@ -91,6 +98,7 @@ pub(crate) enum Exit {
     Unreachable = 6,
     Timeout = 7,
     JobFailed = 8,
+    Differs = 9,
 }
 
 /// Why a command ends early.
@@ -195,6 +203,10 @@ fn carry_out(out: &mut Output) -> Result<(), Stop> {
         Command::Client(command) => command.run(out),
         #[cfg(feature = "cli")]
         Command::Migrate(args) => args.run(out),
+        #[cfg(feature = "cli")]
+        Command::Backup(args) => args.run(out),
+        #[cfg(feature = "cli")]
+        Command::Restore(args) => args.run(out),
         Command::Config(args) => args.run(&line, &files, out),
         #[cfg(feature = "cli")]
         Command::Completions(args) => args.run(line, out),

@@ -13,7 +13,7 @@ GRANT INSERT, UPDATE, DELETE ON
   punctual_internal.cron_presets, punctual_internal.calendars, punctual_internal.fire_cap, punctual_internal.flows,
   punctual_internal.flow_runs, punctual_internal.flow_steps, punctual_internal.flow_items, punctual_internal.flow_jobs,
   punctual_internal.schedule_requests, punctual_internal.channels, punctual_internal.rules, punctual_internal.alerts,
-  punctual_internal.deliveries, punctual_internal.notify_state
+  punctual_internal.deliveries, punctual_internal.notify_state, punctual_internal.managed_things
   TO punctual_worker;
 -- Retention deletes by row what is old enough; the triggers refuse everything else.
 GRANT INSERT, DELETE ON

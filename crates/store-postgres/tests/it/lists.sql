@@ -68,6 +68,9 @@ INSERT INTO punctual_internal.calendars (name, rules, created_at, updated_at)
   SELECT 'c' || i, '{}', at_of(i), at_of(i) FROM generate_series(1, 100000) AS i;
 INSERT INTO punctual_internal.flows (name, version, definition, owner, created_at, updated_at)
   SELECT 'f' || i, 1, '{}', CASE WHEN i % 50 = 0 THEN 'ada' END, at_of(i), at_of(i) FROM generate_series(1, 100000) AS i;
+INSERT INTO punctual_internal.managed_things (kind, name, owner, definition, applied_at)
+  SELECT CASE WHEN i % 3 = 0 THEN 'calendar' ELSE 'schedule' END, 'm' || i, CASE WHEN i % 50 = 0 THEN 'ada' ELSE 'ops' END,
+    '{}', at_of(i) FROM generate_series(1, 100000) AS i;
 INSERT INTO punctual_internal.flow_items (flow_id, step, item, value)
   SELECT id_of(7), i % 2, i, '1' FROM generate_series(1, 100000) AS i;
 -- The ten that are alive are the oldest, which is where a list that reads past the others finds them last.

@@ -74,6 +74,8 @@ const HOT: &[(&str, usize)] = &[
     ("nodes_page_alive", 2),
     ("stats", 0),
     ("ended_figures", 2),
+    ("managed_page", 3),
+    ("managed_page_of_owner", 4),
     ("audit_page", 2),
     ("audit_page_of_subject", 3),
     ("audit_after", 2),
@@ -124,6 +126,8 @@ const FILL: &str = "
     INSERT INTO punctual_internal.runs (job_id, finished_at, final, outcome, error_code)
       SELECT id, at, true, CASE WHEN i % 100 = 0 THEN 'failed' ELSE 'completed' END,
              CASE WHEN i % 100 = 0 THEN 'timeout' END FROM n;
+    INSERT INTO punctual_internal.managed_things (kind, name, owner, definition, applied_at)
+      SELECT 'schedule', 's' || i, CASE WHEN i % 50 = 0 THEN 'ada' ELSE 'ops' END, '{}', at FROM n;
     INSERT INTO punctual_internal.audit_log (id, at, actor, action, subject)
       SELECT id, at, 'ada', 'schedule.pause', 'schedule:' || i % 100 FROM n;
     INSERT INTO punctual_internal.api_tokens (id, prefix, hash, name, owner, role, created_at)
@@ -209,6 +213,7 @@ fn e08_no_hot_statement_scans_a_table_or_sorts() {
             ("schedules_filtered_of_owner", 11, "schedules_owner"),
             ("next_schedules", 3, "schedule_state_due"),
             ("audit_page_of_subject", 3, "audit_log_subject"),
+            ("managed_page_of_owner", 4, "managed_things_owner"),
         ] {
             let plan = plan(&client, name, params).await;
             assert!(plan.contains(&format!("using {index} ")), "{name}:\n{plan}");

@@ -52,6 +52,8 @@ INSERT INTO punctual_templates (id, name, job, created_at) SELECT id, 't' || i, 
 INSERT INTO punctual_calendars (name, rules, created_at, updated_at) SELECT 'c' || i, '{}', at, at FROM n WHERE i <= 100000;
 INSERT INTO punctual_flows (name, version, definition, owner, created_at, updated_at)
   SELECT 'f' || i, 1, '{}', iif(i % 50 = 0, 'ada', NULL), at, at FROM n WHERE i <= 100000;
+INSERT INTO punctual_managed_things (kind, name, owner, definition, applied_at)
+  SELECT iif(i % 3 = 0, 'calendar', 'schedule'), 'm' || i, iif(i % 50 = 0, 'ada', 'ops'), '{}', at FROM n WHERE i <= 100000;
 INSERT INTO punctual_flow_items (flow_id, step, item, value)
   SELECT unhex(printf('%032x', 7)), i % 2, i, '1' FROM n WHERE i <= 100000;
 INSERT INTO punctual_nodes (id, name, offers, started_at) SELECT id, 'n', '[]', at FROM n WHERE i <= 100000;

@@ -64,6 +64,8 @@ const HOT: &[&str] = &[
     "queues_page",
     "templates_page",
     "calendars_page",
+    "managed_page",
+    "managed_page_of_owner",
     "tokens_page",
     "audit_page",
     "audit_page_of_subject",
@@ -141,6 +143,7 @@ fn e08_the_due_queries_use_the_indexes_made_for_them() {
         ("schedules_filtered", "punctual_schedules_name (name>?)"),
         ("schedules_filtered_of_owner", "punctual_schedules_owner (owner=? AND name>?)"),
         ("next_schedules", "punctual_schedule_state_due"),
+        ("managed_page_of_owner", "punctual_managed_things_owner (owner=? AND "),
         ("audit_page_of_subject", "punctual_audit_log_subject (subject=? AND id<?)"),
     ] {
         let plan = plan(&connection, statement(name));

@@ -48,6 +48,24 @@ macro_rules! for_each_conformance_case {
                 c18_a_cancelled_bulk_operation_stops_and_is_listed,
                 c18_a_bulk_operation_that_can_do_nothing_is_refused,
             }
+            manifest {
+                d07_a_manifest_makes_changes_and_removes_every_kind_of_thing,
+                d07_an_application_is_carried_out_as_a_whole_or_not_at_all,
+                d07_what_was_changed_since_the_plan_is_not_overwritten,
+                d07_what_another_owners_manifest_has_is_refused,
+                d07_a_thing_that_nobody_manages_can_be_taken_over,
+                d07_only_what_the_owner_has_is_removed,
+                d07_names_stand_for_what_the_same_application_makes,
+                d03_a_manifest_pauses_and_resumes_only_where_it_says_so,
+                d03_a_schedule_that_a_manifest_edits_is_edited_as_by_hand,
+                d07_a_template_that_a_manifest_changes_keeps_its_id,
+                d07_what_manifests_have_is_listed_in_pages,
+                d07_applications_at_the_same_time_do_not_spoil_each_other,
+                d07_an_application_is_written_down_and_done_once,
+                d07_removing_what_others_need_undoes_everything,
+                d07_an_application_that_makes_no_sense_is_refused,
+                d07_a_thousand_schedules_are_applied_together,
+            }
             moves {
                 c06_positions_stay_a_total_order_through_ten_thousand_moves,
             }

@@ -26,6 +26,7 @@ pub mod history;
 pub mod keys;
 pub mod limits;
 mod making;
+pub mod manifest;
 pub mod memory;
 pub mod missed;
 pub mod moves;

@@ -194,6 +194,8 @@ crate::with_verbs!(Flows, not_for_nodes {
 
 crate::with_verbs!(Limits, not_for_nodes {});
 
+crate::with_verbs!(Manifests, not_for_nodes {});
+
 crate::with_verbs!(Policies, not_for_nodes {});
 
 crate::with_verbs!(Notifications, not_for_nodes {});

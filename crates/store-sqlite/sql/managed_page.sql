@@ -1,0 +1,3 @@
+-- What manifests have, in order of kind and name, after one.
+SELECT kind, name, definition, owner, applied_at FROM punctual_managed_things
+WHERE (kind, name) > (?1, ?2) ORDER BY kind, name LIMIT ?3

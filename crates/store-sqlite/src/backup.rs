@@ -1,0 +1,312 @@
+//! A copy of a store's file as it stood at one instant, made while others write to it, and a copy put back in place.
+
+use crate::checks::look_through;
+use crate::error::store_error;
+use crate::migrate::{newest_known, refuse_too_new};
+use crate::{connect, reading_connection};
+use jiff::Timestamp;
+use punctual_core::checks::{Finding, Severity};
+use punctual_core::id::JobId;
+use punctual_core::invalid::Invalid;
+use punctual_core::store::{StoreError, StoreResult};
+use rusqlite::backup::{Backup, StepResult};
+use rusqlite::{Connection, OpenFlags};
+use serde::Serialize;
+use std::fs::{File, OpenOptions, TryLockError};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How many pages are copied before the progress is told again.
+const PAGES_A_STEP: i32 = 1024;
+
+/// How long those who have the file open are waited for before it is called in use.
+const IN_USE_AFTER: Duration = Duration::from_secs(2);
+
+/// How many subjects of each finding are told.
+const SUBJECTS: usize = 10;
+
+/// What a copy holds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Copied {
+    /// How large it is.
+    pub bytes: u64,
+    /// The number of its newest migration.
+    pub schema: i64,
+    /// Schedules that are not deleted.
+    pub schedules: u64,
+    /// Jobs that wait for their time or for a node.
+    pub waiting: u64,
+    /// Jobs that were running when the copy was made.
+    pub running: u64,
+    /// Runs that have ended.
+    pub runs: u64,
+    /// When its newest job was made.
+    pub newest_job_at: Option<Timestamp>,
+    /// What is wrong with it. `None` when its schema is another than this program's, so that only the file itself could
+    /// be looked through.
+    pub findings: Option<Vec<Finding>>,
+}
+
+/// A store that was put back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Restored {
+    /// What it holds.
+    pub copied: Copied,
+    /// Where the store is now that was there before.
+    pub set_aside: Option<PathBuf>,
+}
+
+/// What may be in the way of a file that is to be written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InTheWay {
+    /// It is refused.
+    Refuse,
+    /// It is replaced; a store is set aside, not deleted.
+    Replace,
+}
+
+/// Copies a store while others write to it: everything that was acknowledged before this was called is in the copy, and
+/// nothing of it is half there. Nobody waits for it. The copy takes the name only when it is whole and was looked through;
+/// it is one file, without a log beside it. `progress` is told how many pages are left, of how many.
+pub fn back_up(from: &Path, to: &Path, in_the_way: InTheWay, progress: impl FnMut(u64, u64)) -> StoreResult<Copied> {
+    if to.exists() && in_the_way == InTheWay::Refuse {
+        return Err(refused("to", "exists already", "choose another name, or replace it").into());
+    }
+    let source = open_store(from, reading_connection)?;
+    let aside = Aside::take(to)?;
+    let copied = aside.fill(&source, progress)?;
+    aside.put_in_place()?;
+    Ok(copied)
+}
+
+/// Puts a copy in the place of a store. Refused: a copy that is none or that a newer program has written, a store that a
+/// process has open, one that is there unless it may be replaced, and a copy that is broken unless `force`.
+pub fn restore(
+    from: &Path, to: &Path, in_the_way: InTheWay, force: bool, progress: impl FnMut(u64, u64),
+) -> StoreResult<Restored> {
+    let source = open_store(from, read_only)?;
+    refuse_too_new(&source)?;
+    if std::fs::canonicalize(from).ok() == std::fs::canonicalize(to).ok() {
+        return Err(refused("from", "is the store itself", "name a backup").into());
+    }
+    if to.exists() && in_the_way == InTheWay::Refuse {
+        return Err(refused("to", "is there already", "replace it; it is then set aside, not deleted").into());
+    }
+    let aside = Aside::take(to)?;
+    let copied = aside.fill(&source, progress)?;
+    let broken = copied.findings.iter().flatten().any(|finding| finding.check.severity() == Severity::Broken);
+    if broken && !force {
+        return Err(refused("from", "is broken", "use an earlier one, or force this one").into());
+    }
+    let unused = to.exists().then(|| leave_alone(to)).transpose()?;
+    let set_aside = set_aside(to)?;
+    aside.put_in_place()?;
+    drop(unused);
+    Ok(Restored { copied, set_aside })
+}
+
+/// A refusal of one of the two files: `from` or `to`.
+fn refused(which: &str, problem: &str, remedy: &str) -> Invalid {
+    Invalid::new(which, problem).remedy(remedy)
+}
+
+fn failed(what: &str, path: &Path, error: &std::io::Error) -> StoreError {
+    StoreError::Unavailable(format!("{what} {}: {error}", path.display()))
+}
+
+fn read_only(path: &Path) -> StoreResult<Connection> {
+    connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)
+}
+
+/// Opens a file, and makes sure that it is a store of ours.
+fn open_store(path: &Path, open: impl Fn(&Path) -> StoreResult<Connection>) -> StoreResult<Connection> {
+    if !path.is_file() {
+        return Err(refused("from", "is not there", "name the file of a store or of a backup").into());
+    }
+    let connection = open(path)?;
+    schema_of(&connection)
+        .map_err(|_| refused("from", "is no store of Punctual", "name the file of a store or of a backup"))?;
+    Ok(connection)
+}
+
+fn schema_of(connection: &Connection) -> rusqlite::Result<i64> {
+    connection.query_row("SELECT max(number) FROM punctual_migrations", [], |row| row.get(0))
+}
+
+/// A file that becomes another one when it is whole.
+struct Aside {
+    path: PathBuf,
+    to: PathBuf,
+    /// Held for as long as it is written, so that two copies to one place do not mix.
+    _lock: File,
+}
+
+impl Aside {
+    fn take(to: &Path) -> StoreResult<Self> {
+        let path = beside(to, ".partial");
+        let mut options = OpenOptions::new();
+        options.create(true).write(true).truncate(false);
+        // It will hold whatever the store holds.
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let lock = options.open(&path).map_err(|error| failed("cannot write", &path, &error))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                return Err(refused(
+                    "to",
+                    "is being written by another process",
+                    "wait for it, or choose another name",
+                )
+                .into());
+            }
+            Err(TryLockError::Error(error)) => return Err(failed("cannot lock", &path, &error)),
+        }
+        // What one that was killed left behind.
+        lock.set_len(0).map_err(|error| failed("cannot write", &path, &error))?;
+        remove_log(&path);
+        Ok(Self { path, to: to.to_owned(), _lock: lock })
+    }
+
+    /// Copies everything as of one instant, and looks through the copy.
+    fn fill(&self, source: &Connection, mut progress: impl FnMut(u64, u64)) -> StoreResult<Copied> {
+        // The snapshot stands from the first read until the last page: whatever is written meanwhile is not in it.
+        source.execute_batch("BEGIN").map_err(store_error)?;
+        schema_of(source).map_err(store_error)?;
+        let now = Timestamp::now();
+        let mut copy = connect(&self.path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+        {
+            let backup = Backup::new(source, &mut copy).map_err(store_error)?;
+            loop {
+                let step = backup.step(PAGES_A_STEP).map_err(store_error)?;
+                let told = backup.progress();
+                let [left, all] = [told.remaining, told.pagecount].map(|pages| u64::try_from(pages).unwrap_or(0));
+                progress(left, all);
+                match step {
+                    StepResult::Done => break,
+                    StepResult::More => {}
+                    // Somebody has the source for himself; he will be done with it.
+                    _ => std::thread::sleep(Duration::from_millis(20)),
+                }
+            }
+        }
+        source.execute_batch("COMMIT").map_err(store_error)?;
+        // One file, which can be copied and put away as one.
+        let mode: String =
+            copy.pragma_update_and_check(None, "journal_mode", "delete", |row| row.get(0)).map_err(store_error)?;
+        if mode != "delete" {
+            return Err(StoreError::Internal(format!("the copy's journal mode is {mode}")));
+        }
+        self.describe(&copy, now)
+    }
+
+    fn describe(&self, copy: &Connection, now: Timestamp) -> StoreResult<Copied> {
+        let count = |table: &str| -> StoreResult<u64> {
+            let sql = format!("SELECT count(*) FROM {table}");
+            let rows: i64 = copy.query_row(&sql, [], |row| row.get(0)).map_err(store_error)?;
+            Ok(u64::try_from(rows).unwrap_or(0))
+        };
+        let schema = schema_of(copy).map_err(store_error)?;
+        let newest: Option<[u8; 16]> =
+            copy.query_row("SELECT max(id) FROM punctual_jobs", [], |row| row.get(0)).map_err(store_error)?;
+        let bytes = std::fs::metadata(&self.path).map_err(|error| failed("cannot read", &self.path, &error))?.len();
+        let findings = if schema == newest_known() {
+            Some(look_through(copy, now, SUBJECTS)?)
+        } else {
+            let damage = crate::checks::damage(copy, SUBJECTS)?;
+            (!damage.is_empty()).then(|| Finding::group(damage, SUBJECTS))
+        };
+        Ok(Copied {
+            bytes,
+            schema,
+            schedules: count("punctual_schedules WHERE deleted_at IS NULL")?,
+            waiting: count("punctual_queue")? + count("punctual_delayed")?,
+            running: count("punctual_running WHERE node_id IS NOT NULL")?,
+            runs: count("punctual_runs")?,
+            newest_job_at: newest.map(|id| JobId::from_bytes(id).made_at()),
+            findings,
+        })
+    }
+
+    fn put_in_place(self) -> StoreResult<()> {
+        let Self { path, to, _lock } = &self;
+        std::fs::rename(path, to).map_err(|error| failed("cannot write", to, &error))?;
+        sync_folder(to);
+        Ok(())
+    }
+}
+
+impl Drop for Aside {
+    fn drop(&mut self) {
+        // Not there any more when it has taken its place.
+        let _gone_already = std::fs::remove_file(&self.path);
+        remove_log(&self.path);
+    }
+}
+
+/// Makes sure that nobody has a store open, and that nobody opens it before the answer is dropped.
+///
+/// Leaving WAL needs the file for oneself, which is what tells. A file that cannot be read as a database can be in use by
+/// nobody who would not fail at once.
+fn leave_alone(path: &Path) -> StoreResult<Option<Connection>> {
+    let in_use = || {
+        StoreError::Unavailable(format!(
+            "a process has {} open; stop every server, worker and program on it",
+            path.display()
+        ))
+    };
+    let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+    connection.busy_timeout(IN_USE_AFTER).map_err(store_error)?;
+    match connection.pragma_update_and_check(None, "journal_mode", "delete", |row| row.get::<_, String>(0)) {
+        Ok(mode) if mode == "delete" => {}
+        Ok(_) => return Err(in_use()),
+        Err(error) if is_busy(&error) => return Err(in_use()),
+        Err(_) => return Ok(None),
+    }
+    match connection.execute_batch("BEGIN EXCLUSIVE") {
+        Ok(()) => Ok(Some(connection)),
+        Err(error) if is_busy(&error) => Err(in_use()),
+        Err(_) => Ok(None),
+    }
+}
+
+fn is_busy(error: &rusqlite::Error) -> bool {
+    use rusqlite::ErrorCode::{DatabaseBusy, DatabaseLocked};
+    matches!(error.sqlite_error_code(), Some(DatabaseBusy | DatabaseLocked))
+}
+
+/// Gives the store that is there another name, with what lies beside it. A log without its store would be taken for one of
+/// the new store.
+fn set_aside(path: &Path) -> StoreResult<Option<PathBuf>> {
+    let now = Timestamp::now().strftime("%Y%m%dT%H%M%SZ");
+    let kept = beside(path, &format!(".before-restore-{now}"));
+    for end in ["-wal", "-shm", ""] {
+        let (old, new) = (beside(path, end), beside(&kept, end));
+        match std::fs::rename(&old, &new) {
+            Ok(()) => {}
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) => return Err(failed("cannot set aside", &old, &error)),
+        }
+    }
+    Ok(kept.exists().then_some(kept))
+}
+
+fn remove_log(path: &Path) {
+    for end in ["-wal", "-shm", "-journal"] {
+        // Mostly there is none.
+        let _not_there = std::fs::remove_file(beside(path, end));
+    }
+}
+
+fn beside(path: &Path, end: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(end);
+    name.into()
+}
+
+/// A name is durable when its folder is.
+fn sync_folder(path: &Path) {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    // Not every system lets a folder be opened; the file itself is flushed already.
+    let _no_folder = File::open(folder).and_then(|folder| folder.sync_all());
+}
