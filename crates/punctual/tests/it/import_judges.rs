@@ -327,7 +327,12 @@ fn timers_of_debians_packages_elapse_when_systemd_says() {
                 for after in ["2026-03-27T12:00:00Z", "2026-10-23T12:00:00Z"] {
                     let after = after.parse().unwrap();
                     let Verdict::Fires(judged) = ask_systemd(forms[0].trim(), tz, after, 20) else { panic!("{stem}") };
-                    assert_eq!(fires(&answer["manifest"], std::slice::from_ref(definition), after, 20), judged, "{stem}: {}", forms[0]);
+                    assert_eq!(
+                        fires(&answer["manifest"], std::slice::from_ref(definition), after, 20),
+                        judged,
+                        "{stem}: {}",
+                        forms[0]
+                    );
                 }
                 compared += 1;
             }
@@ -457,10 +462,11 @@ fn crontabs_of_debians_packages_fire_as_the_manual_page_says() {
                     let walked = Fields::parse(&words).walk(&tz, from, 4 * 24 * 60);
                     let definition = &answer["manifest"]["schedules"][name];
                     let until = from + SignedDuration::from_hours(96);
-                    let imported: Vec<Timestamp> = fires(&answer["manifest"], std::slice::from_ref(definition), from, 6000)
-                        .into_iter()
-                        .take_while(|fire| *fire <= until)
-                        .collect();
+                    let imported: Vec<Timestamp> =
+                        fires(&answer["manifest"], std::slice::from_ref(definition), from, 6000)
+                            .into_iter()
+                            .take_while(|fire| *fire <= until)
+                            .collect();
                     assert_eq!(imported, walked, "{path}: {line}");
                 }
                 lines += 1;
