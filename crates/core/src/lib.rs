@@ -80,6 +80,7 @@ pub mod limits;
 pub mod manifest;
 pub mod meter;
 pub mod name;
+pub mod nearest;
 pub mod notify;
 pub mod offers;
 pub mod order;

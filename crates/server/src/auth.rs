@@ -154,9 +154,11 @@ async fn admit(state: &AppState, headers: &HeaderMap, method: &Method, from: Opt
     Ok(caller)
 }
 
-/// Whether a request asks for a change that concerns others: whoever logs out ends nothing but the own session.
+/// Whether a request asks for a change that concerns others: whoever logs out ends nothing but the own session, and a
+/// plan changes nothing at all.
 fn is_change(request: &Request) -> bool {
-    !matches!(*request.method(), Method::GET | Method::HEAD) && request.uri().path() != "/session"
+    !matches!(*request.method(), Method::GET | Method::HEAD)
+        && !matches!(request.uri().path(), "/session" | "/manifest/plan")
 }
 
 /// Where a request came from; nowhere when it was made in this process.

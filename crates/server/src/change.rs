@@ -165,7 +165,7 @@ impl Ask {
     }
 
     /// The answer that was given under this key before.
-    async fn answered(&self, fingerprint: SecretHash) -> Answered<Option<Made>> {
+    pub(crate) async fn answered(&self, fingerprint: SecretHash) -> Answered<Option<Made>> {
         let Some(key) = &self.key else { return Ok(None) };
         let Some(stored) = self.state.store.answer_under(&self.caller.owner, key).await? else { return Ok(None) };
         if stored.fingerprint != fingerprint {

@@ -23,7 +23,7 @@ use punctual_core::readings::{Ended, JobFilter, JobsIn};
 use punctual_core::store::{Store, StoreResult};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -250,7 +250,31 @@ fn tell_new(hub: &Inner, kind: &str, told: &mut HashSet<JobId>, views: &[JobView
     *told = views.iter().map(|view| view.job.id).collect();
 }
 
+/// A manifest changes several lists at once: each is told.
+fn tell_manifest(hub: &Inner, row: &AuditRow) {
+    #[derive(Deserialize)]
+    struct Applied {
+        owner: String,
+        things: Vec<Touched>,
+    }
+    #[derive(Deserialize)]
+    struct Touched {
+        kind: String,
+    }
+    let Some(applied) = row.after.as_ref().and_then(|after| after.to::<Applied>().ok()) else { return };
+    let of = |kind: &str| topic_of(if kind == "preset" { "cron_preset" } else { kind });
+    let touched: BTreeSet<&'static str> = applied.things.iter().map(|thing| of(&thing.kind)).collect();
+    for topic in touched {
+        let owner = (!is_shared(topic)).then(|| applied.owner.clone());
+        let data = json!({ "subject": row.subject, "actor": row.actor, "at": row.at });
+        hub.tell(topic, row.action.clone(), owner, &data);
+    }
+}
+
 fn tell_change(hub: &Inner, row: &AuditRow) {
+    if row.action == "manifest.apply" {
+        return tell_manifest(hub, row);
+    }
     #[derive(Deserialize)]
     struct Owned {
         owner: Option<String>,

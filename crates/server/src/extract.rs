@@ -24,7 +24,29 @@ impl<T: DeserializeOwned> FromRequest<AppState> for Sent<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, state: &AppState) -> Answered<Self> {
-        let read = Raw::from_request(request, state).await?;
+        let read = Raw::from_request(request, state.shared.settings.body_max).await?;
+        if !read.is_json {
+            return Err(not_json());
+        }
+        Ok(Self { value: parse(&read.bytes)?, fingerprint: read.fingerprint })
+    }
+}
+
+/// The largest manifest, in bytes: more than 50,000 schedules.
+const MANIFEST_MAX: usize = 32 << 20;
+
+/// A JSON body that may be as large as a manifest.
+#[derive(Debug)]
+pub(crate) struct LargeSent<T> {
+    pub(crate) value: T,
+    pub(crate) fingerprint: SecretHash,
+}
+
+impl<T: DeserializeOwned> FromRequest<AppState> for LargeSent<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, state: &AppState) -> Answered<Self> {
+        let read = Raw::from_request(request, state.shared.settings.body_max.max(MANIFEST_MAX)).await?;
         if !read.is_json {
             return Err(not_json());
         }
@@ -43,7 +65,7 @@ impl<T: DeserializeOwned + Default> FromRequest<AppState> for MaybeSent<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, state: &AppState) -> Answered<Self> {
-        let read = Raw::from_request(request, state).await?;
+        let read = Raw::from_request(request, state.shared.settings.body_max).await?;
         let value = match read.bytes.is_empty() {
             true => T::default(),
             false if !read.is_json => return Err(not_json()),
@@ -60,11 +82,10 @@ struct Raw {
 }
 
 impl Raw {
-    async fn from_request(request: Request, state: &AppState) -> Answered<Self> {
+    async fn from_request(request: Request, max: usize) -> Answered<Self> {
         let is_json = is_json(request.headers());
         let method = request.method().clone();
         let path = request.uri().path().to_owned();
-        let max = state.shared.settings.body_max;
         let bytes = axum::body::to_bytes(request.into_body(), max).await.map_err(|_| too_large(max))?;
         let fingerprint = secret::fingerprint(&[method.as_str().as_bytes(), path.as_bytes(), &bytes]);
         Ok(Self { bytes, is_json, fingerprint })

@@ -21,6 +21,7 @@ mod extract;
 pub mod graphs;
 mod guard;
 mod limits;
+mod manifest;
 mod metrics;
 pub mod openapi;
 mod problem;

@@ -45,9 +45,12 @@ pub(crate) struct ProblemBody {
 #[derive(Debug, Clone, Serialize, ToSchema)]
 pub(crate) struct FieldProblem {
     /// A JSON pointer into the body, or the name of a parameter.
-    pointer: String,
+    pub(crate) pointer: String,
     /// What is wrong with it.
-    detail: String,
+    pub(crate) detail: String,
+    /// What to do about this part, where that is not said for the whole.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) remedy: Option<String>,
 }
 
 /// The result of a handler.
@@ -81,7 +84,13 @@ impl Problem {
     /// Names the part of the request that is meant.
     pub(crate) fn at(mut self, pointer: impl Into<String>) -> Self {
         let detail = self.0.detail.clone();
-        self.0.errors.push(FieldProblem { pointer: pointer.into(), detail });
+        self.0.errors.push(FieldProblem { pointer: pointer.into(), detail, remedy: None });
+        self
+    }
+
+    /// Names all parts that are meant, each with words of its own.
+    pub(crate) fn at_all(mut self, parts: Vec<FieldProblem>) -> Self {
+        self.0.errors = parts;
         self
     }
 
@@ -116,7 +125,7 @@ impl From<Invalid> for Problem {
         let remedy = remedy.or_else(|| Some(format!("change {field} as it says, and send it again")));
         let mut refused = Self::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid", format!("{field}: {problem}"));
         refused.0.remedy = remedy;
-        refused.0.errors = vec![FieldProblem { pointer, detail: problem }];
+        refused.0.errors = vec![FieldProblem { pointer, detail: problem, remedy: None }];
         refused
     }
 }

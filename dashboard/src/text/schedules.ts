@@ -18,6 +18,8 @@ export function inWords(schedule: Schedule): string {
 /** Whether something that happened concerns a schedule, or any of them. */
 export function concerns(event: LiveEvent, id?: string): boolean {
   const { schedule_id: ofJob, subject } = event.data;
+  // A manifest changes many at once, and does not say which.
+  if (event.data.topic === 'schedules' && String(subject ?? '').startsWith('manifest:')) return true;
   if (id === undefined) return Boolean(ofJob) || String(subject ?? '').startsWith('schedule:');
   return ofJob === id || subject === `schedule:${id}`;
 }

@@ -7,6 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::{Arg, ArgAction, Args, Command};
+use punctual_core::nearest::nearest;
 
 use super::{Output, Stop};
 
@@ -178,28 +179,6 @@ fn texts_of(value: &toml::Value, several: bool) -> Result<Vec<String>, &'static 
     }
 }
 
-/// The known word that looks most like another, if one does.
-fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let scored = known.map(|candidate| (distance(word, candidate), candidate));
-    scored.filter(|(far, candidate)| *far <= candidate.len().max(3) / 3).min().map(|(_, candidate)| candidate)
-}
-
-/// How many letters must change to make one word of another.
-fn distance(one: &str, other: &str) -> usize {
-    let other: Vec<char> = other.chars().collect();
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (i, a) in one.chars().enumerate() {
-        let mut corner = row[0];
-        row[0] = i + 1;
-        for (j, b) in other.iter().enumerate() {
-            let changed = corner + usize::from(a != *b);
-            corner = row[j + 1];
-            row[j + 1] = changed.min(corner + 1).min(row[j] + 1);
-        }
-    }
-    row[other.len()]
-}
-
 /// Print every setting, its value, and where the value comes from
 #[derive(Args)]
 pub(crate) struct ConfigArgs {
@@ -245,19 +224,5 @@ fn value_of(setting: &Setting, files: &FromFiles) -> (Vec<String>, Origin) {
         Some((values, origin)) => (values.clone(), origin.clone()),
         None if setting.default.is_empty() => (Vec::new(), Origin::Unset),
         None => (setting.default.clone(), Origin::Default),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_word_that_is_nearly_right_is_recognised() {
-        let known = ["listen", "lease", "database"];
-        assert_eq!(nearest("lisen", known.into_iter()), Some("listen"));
-        assert_eq!(nearest("databse", known.into_iter()), Some("database"));
-        assert_eq!(nearest("colour", known.into_iter()), None);
-        assert_eq!(distance("kitten", "sitting"), 3);
     }
 }

@@ -88,7 +88,8 @@ enum Command {
 }
 
 const EXIT_CODES: &str = "Exit codes: 0 ok, 1 failure, 2 usage, 3 not found, 4 conflict, \
-    5 not authorised, 6 unreachable, 7 timeout, 8 the job itself failed";
+    5 not authorised, 6 unreachable, 7 timeout, 8 the job itself failed, \
+    9 plan --check: there is something to do";
 
 /// The exit codes in use; `EXIT_CODES` tells users all of them.
 #[derive(Clone, Copy, Debug)]
@@ -101,6 +102,7 @@ pub(crate) enum Exit {
     Unreachable = 6,
     Timeout = 7,
     JobFailed = 8,
+    Differs = 9,
 }
 
 /// Why a command ends early.

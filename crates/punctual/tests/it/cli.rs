@@ -194,6 +194,9 @@ const STORY: &[(&str, Prints)] = &[
     ("audit --json", Answer("get", "/audit")),
     ("doctor --json", Answer("get", "/doctor")),
     ("schedule rm once --json", Nothing),
+    ("plan -f {manifest} --json", Answer("post", "/manifest/plan")),
+    ("apply -f {manifest} --json", Answer("post", "/manifest/apply")),
+    ("export --owner story --format json", Answer("get", "/manifest")),
 ];
 
 /// Commands that ask no API, or need more than a store, and are tried elsewhere.
@@ -233,10 +236,17 @@ fn words(line: &str) -> Vec<String> {
     words
 }
 
-/// Days that are past, by name: history of before is not known for ever.
-fn days() -> BTreeMap<String, String> {
+/// What the story begins with, by name: days that are past, because history of before is not known for ever, and a file.
+fn kept(folder: &TempDir) -> BTreeMap<String, String> {
     let ago = |days: i64| (jiff::Timestamp::now() - jiff::SignedDuration::from_hours(24 * days)).to_string();
-    BTreeMap::from([("three_days_ago".to_owned(), ago(3)), ("yesterday".to_owned(), ago(1))])
+    let manifest = folder.path().join("manifest.toml");
+    let text = "owner = \"story\"\n[schedules.filed]\ncron = \"@daily\"\ntarget = { kind = \"task\", name = \"t\" }\n";
+    std::fs::write(&manifest, text).unwrap();
+    BTreeMap::from([
+        ("three_days_ago".to_owned(), ago(3)),
+        ("yesterday".to_owned(), ago(1)),
+        ("manifest".to_owned(), manifest.to_str().unwrap().to_owned()),
+    ])
 }
 
 /// Where the commands go to.
@@ -251,7 +261,7 @@ impl Place {
     pub(crate) fn local(world: &World) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let arguments = vec!["--database".to_owned(), world.url.clone()];
-        Self { arguments, kept: days(), _server: None, _folder: folder }
+        Self { arguments, kept: kept(&folder), _server: None, _folder: folder }
     }
 
     pub(crate) fn remote(world: &World) -> Self {
@@ -260,7 +270,7 @@ impl Place {
         let server = Server::on(&["--data", data, "--database", &world.url]);
         let token = std::fs::read_to_string(folder.path().join("admin.token")).unwrap();
         let arguments = ["--server", server.url(), "--token", token.trim()].map(str::to_owned).to_vec();
-        Self { arguments, kept: days(), _server: Some(server), _folder: folder }
+        Self { arguments, kept: kept(&folder), _server: Some(server), _folder: folder }
     }
 
     /// Runs a line of the story, and keeps the id that it printed.

@@ -1,5 +1,6 @@
 //! The real binary, driven as a user would, and the crate as a program embeds it.
 
+mod ascode;
 mod backup;
 mod bulk;
 mod calls;

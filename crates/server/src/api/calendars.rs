@@ -70,6 +70,15 @@ pub(crate) struct CalendarPatch {
     windows: Option<Vec<WindowBody>>,
 }
 
+impl NewCalendarBody {
+    /// What it says, apart from its name.
+    pub(crate) fn into_rules(self) -> (String, CalendarRules) {
+        let Self { name: _, description, timezone, days, weekdays, windows } = self;
+        let said = CalendarPatch { description, timezone, days, weekdays, windows };
+        said.over(String::new(), CalendarRules::default())
+    }
+}
+
 impl CalendarPatch {
     /// What was said before, with this put over it.
     fn over(self, description: String, was: CalendarRules) -> (String, CalendarRules) {
@@ -141,10 +150,8 @@ async fn existing(state: &AppState, name: &str) -> Answered<StoredCalendar> {
     params(("Idempotency-Key" = Option<String>, Header, description = "Done once for each key; 24 h.")),
     responses((status = 201, description = "schedules can name it", body = CalendarBody)))]
 pub(crate) async fn create(ask: Ask, sent: Sent<NewCalendarBody>) -> Answered<Made> {
-    let NewCalendarBody { name, description, timezone, days, weekdays, windows } = sent.value;
-    let name = Name::new(name)?;
-    let said = CalendarPatch { description, timezone, days, weekdays, windows };
-    let (description, rules) = said.over(String::new(), CalendarRules::default());
+    let name = Name::new(sent.value.name.clone())?;
+    let (description, rules) = sent.value.into_rules();
     rules.validate()?;
     let made = ask.create(sent.fingerprint, Action::new("calendar.create"), tell, |store| async move {
         store.create_calendar(name, description, rules).await

@@ -43,6 +43,17 @@ pub(crate) struct NewChannelBody {
     target: ChannelTarget,
 }
 
+impl NewChannelBody {
+    /// The definition, if it could work.
+    pub(crate) fn into_definition(self) -> Result<ChannelDefinition, Invalid> {
+        let Self { name, description, enabled, target } = self;
+        let enabled = enabled.unwrap_or(true);
+        let definition = ChannelDefinition { name: Name::new(name)?, description, enabled, target };
+        definition.validate().map_err(of_the_target)?;
+        Ok(definition)
+    }
+}
+
 /// What a channel is to be instead.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -145,10 +156,7 @@ fn of_the_target(refused: Invalid) -> Invalid {
     responses((status = 201, description = "rules can name it", body = ChannelBody)))]
 pub(crate) async fn create(ask: Ask, sent: Sent<NewChannelBody>) -> Answered<Made> {
     ask.caller.require(Role::Admin)?;
-    let NewChannelBody { name, description, enabled, target } = sent.value;
-    let enabled = enabled.unwrap_or(true);
-    let definition = ChannelDefinition { name: Name::new(name)?, description, enabled, target };
-    definition.validate().map_err(of_the_target)?;
+    let definition = sent.value.into_definition()?;
     let action = Action::new("channel.create");
     let made =
         ask.create(sent.fingerprint, action, tell, |store| async move { store.create_channel(definition).await });

@@ -71,13 +71,18 @@ pub(crate) async fn preview(
         }
         Recurrence::Cron(cron) => {
             let clock = CronClock::new(cron, zone, Dst::default());
-            let until = after.saturating_add(YEAR).unwrap_or(Timestamp::MAX);
-            let notes = dst_notes(&clock, after, until).into_iter().map(|note| note.text);
-            let warnings = lint(&clock, after).iter().map(ToString::to_string).chain(notes).collect();
+            let warnings = warnings(&clock, after);
             let fires = clock.fires_after(after).take(count).collect();
             Preview { description: describe(clock.cron(), &zone_name), fires, warnings }
         }
     }))
+}
+
+/// What the author of an expression should mind: oddities, and the clock changes of the year ahead.
+pub(crate) fn warnings(clock: &CronClock, after: Timestamp) -> Vec<String> {
+    let until = after.saturating_add(YEAR).unwrap_or(Timestamp::MAX);
+    let notes = dst_notes(clock, after, until).into_iter().map(|note| note.text);
+    lint(clock, after).iter().map(ToString::to_string).chain(notes).collect()
 }
 
 /// A named cron expression.
@@ -101,7 +106,7 @@ impl From<CronPreset> for PresetBody {
 
 /// A cron preset that a body names: one that comes with the program, or one that somebody made.
 pub(crate) async fn preset_of(state: &AppState, name: &str) -> Answered<CronPreset> {
-    let unknown = || Invalid::new("preset", format!("there is no cron preset `{name}`")).remedy("list the presets");
+    let unknown = || no_preset(name);
     if let Some(preset) = CronPreset::built_in(name) {
         return Ok(preset);
     }
@@ -109,6 +114,11 @@ pub(crate) async fn preset_of(state: &AppState, name: &str) -> Answered<CronPres
         return Err(unknown().into());
     }
     Ok(state.store.cron_preset(name).await?.ok_or_else(unknown)?)
+}
+
+/// The refusal of a name that no cron preset has.
+pub(crate) fn no_preset(name: &str) -> Invalid {
+    Invalid::new("preset", format!("there is no cron preset `{name}`")).remedy("list the presets")
 }
 
 /// List cron presets: those that come with the program, and those that people made.
@@ -140,13 +150,18 @@ pub(crate) struct NewPreset {
     description: String,
 }
 
+impl From<NewPreset> for CronPreset {
+    fn from(NewPreset { name, expression, description }: NewPreset) -> Self {
+        Self { name, expression, description, created_at: None }
+    }
+}
+
 /// Make a cron preset.
 #[utoipa::path(post, path = "/cron/presets", tag = "cron", request_body = NewPreset,
     params(("Idempotency-Key" = Option<String>, Header, description = "Done once for each key; 24 h.")),
     responses((status = 201, description = "it can be used", body = PresetBody)))]
 pub(crate) async fn create_preset(ask: Ask, sent: Sent<NewPreset>) -> Answered<Made> {
-    let NewPreset { name, expression, description } = sent.value;
-    let preset = CronPreset { name, expression, description, created_at: None };
+    let preset = CronPreset::from(sent.value);
     preset.validate()?;
     let tell = |made: &CronPreset| Told::new(format!("cron_preset:{}", made.name), &PresetBody::from(made.clone()));
     let action = Action::new("cron_preset.create");

@@ -153,7 +153,7 @@ pub(crate) async fn check_target(state: &AppState, caller: &Caller, target: &Tar
 }
 
 /// The flows that a target names, each with the field that does.
-fn name_flows(target: &Target, at: &str, named: &mut Vec<(String, String)>) {
+pub(crate) fn name_flows(target: &Target, at: &str, named: &mut Vec<(String, String)>) {
     let Target::Flow(flow) = target else { return };
     match &flow.definition {
         Some(definition) => name_flows_of_steps(definition, &format!("{at}definition."), named),
@@ -161,7 +161,7 @@ fn name_flows(target: &Target, at: &str, named: &mut Vec<(String, String)>) {
     }
 }
 
-fn name_flows_of_steps(definition: &FlowDefinition, at: &str, named: &mut Vec<(String, String)>) {
+pub(crate) fn name_flows_of_steps(definition: &FlowDefinition, at: &str, named: &mut Vec<(String, String)>) {
     for (n, step) in definition.steps.iter().enumerate() {
         name_flows(&step.target, &format!("{at}steps[{n}].target."), named);
     }
@@ -171,12 +171,16 @@ async fn check_named(state: &AppState, caller: &Caller, named: Vec<(String, Stri
     for (field, name) in named {
         let found = state.store.flow(&name).await?;
         if !found.is_some_and(|flow| caller.sees(flow.owner.as_deref())) {
-            return Err(Invalid::new(field, format!("there is no flow `{name}`"))
-                .remedy("store it first with PUT /flows/NAME, or send its steps in `definition`")
-                .into());
+            return Err(no_flow(field, &name).into());
         }
     }
     Ok(())
+}
+
+/// The refusal of a name that no flow has.
+pub(crate) fn no_flow(field: String, name: &str) -> Invalid {
+    Invalid::new(field, format!("there is no flow `{name}`"))
+        .remedy("store it first with PUT /flows/NAME, or send its steps in `definition`")
 }
 
 /// Store a flow under a name: a new one, or the next version of it. What runs goes on as it began.

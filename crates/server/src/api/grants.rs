@@ -162,20 +162,27 @@ pub(crate) fn check_graph(target: &Target) -> Result<(), Invalid> {
 pub(crate) async fn check_named(
     state: &AppState, owner: Option<&str>, target: &Target, grant: Option<GrantId>,
 ) -> Answered<()> {
-    check_graph(target)?;
-    if matches!(target, Target::Graph(_)) && grant.is_none() {
-        return Err(Invalid::new("grant_id", "is missing: a graph runs under a grant only")
-            .remedy("make a grant with POST /grants, and name its id")
-            .into());
+    Ok(judge_named(state, owner, target, grant).await??)
+}
+
+/// The same for whoever has a place of his own for what is wrong.
+pub(crate) async fn judge_named(
+    state: &AppState, owner: Option<&str>, target: &Target, grant: Option<GrantId>,
+) -> Answered<Result<(), Invalid>> {
+    if let Err(invalid) = check_graph(target) {
+        return Ok(Err(invalid));
     }
-    let Some(id) = grant else { return Ok(()) };
+    if matches!(target, Target::Graph(_)) && grant.is_none() {
+        return Ok(Err(Invalid::new("grant_id", "is missing: a graph runs under a grant only")
+            .remedy("make a grant with POST /grants, and name its id")));
+    }
+    let Some(id) = grant else { return Ok(Ok(())) };
     let found = state.store.grant(id).await?;
     if found.is_none_or(|grant| owner != Some(&grant.owner)) {
-        return Err(Invalid::new("grant_id", format!("{} has no grant `{id}`", owner.unwrap_or("nobody")))
-            .remedy("name a grant of the same owner, or make one")
-            .into());
+        return Ok(Err(Invalid::new("grant_id", format!("{} has no grant `{id}`", owner.unwrap_or("nobody")))
+            .remedy("name a grant of the same owner, or make one")));
     }
-    Ok(())
+    Ok(Ok(()))
 }
 
 /// The one grant of the caller under which a graph may run now.

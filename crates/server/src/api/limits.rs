@@ -58,7 +58,7 @@ pub(crate) struct NewLimitBody {
 }
 
 impl NewLimitBody {
-    fn on(self, subject: LimitSubject) -> Limit {
+    pub(crate) fn on(self, subject: LimitSubject) -> Limit {
         let rate = self.rate.map(RateBody::into_rate);
         Limit { subject, concurrency: self.concurrency, node_concurrency: self.node_concurrency, rate }
     }

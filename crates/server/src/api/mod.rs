@@ -6,7 +6,7 @@ pub(crate) mod billing;
 pub(crate) mod bulks;
 pub(crate) mod calendars;
 pub(crate) mod channels;
-mod cron;
+pub(crate) mod cron;
 pub(crate) mod deliveries;
 pub(crate) mod doctor;
 pub(crate) mod flows;
@@ -16,6 +16,7 @@ pub(crate) mod installation;
 pub(crate) mod job_shapes;
 pub(crate) mod jobs;
 pub(crate) mod limits;
+pub(crate) mod manifests;
 pub(crate) mod plans;
 pub(crate) mod queues;
 pub(crate) mod rules;
@@ -144,6 +145,9 @@ fn guarded() -> OpenApiRouter<AppState> {
         .routes(routes!(templates::get, templates::delete))
         .routes(routes!(tokens::create, tokens::list))
         .routes(routes!(tokens::revoke))
+        .routes(routes!(manifests::export))
+        .routes(routes!(manifests::plan))
+        .routes(routes!(manifests::apply))
         .merge(granted())
         .merge(telling())
         .routes(routes!(installation::get, installation::patch))

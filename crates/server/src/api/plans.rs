@@ -125,11 +125,11 @@ pub(crate) struct UpcomingAsked {
 /// A slot ahead.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct UpcomingSlot {
-    slot_at: Timestamp,
+    pub(crate) slot_at: Timestamp,
     /// When it is due, jitter included.
-    run_at: Timestamp,
+    pub(crate) run_at: Timestamp,
     /// Why it will be skipped, if the calendar closes it.
-    skipped: Option<String>,
+    pub(crate) skipped: Option<String>,
 }
 
 /// The slots ahead of a schedule, if nobody changes it; none while it is paused without an end.
@@ -152,7 +152,7 @@ pub(crate) async fn calendar_of(state: &AppState, schedule: &Schedule) -> Answer
     Ok(found.and_then(|found| Calendar::new(name.clone(), found.rules).ok()))
 }
 
-fn slots_ahead(schedule: &Schedule, calendar: Option<&Calendar>, count: usize) -> Vec<UpcomingSlot> {
+pub(crate) fn slots_ahead(schedule: &Schedule, calendar: Option<&Calendar>, count: usize) -> Vec<UpcomingSlot> {
     let Ok(slots) = schedule.slots() else { return Vec::new() };
     let Some((slot_at, run_at)) = first_ahead(schedule, &slots) else { return Vec::new() };
     let skipped = |slot_at| calendar.and_then(|calendar| calendar.why_excluded(slot_at));

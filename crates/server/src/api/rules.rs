@@ -24,7 +24,7 @@ use utoipa::ToSchema;
 /// A rule that is to be made; `core` reads it.
 #[derive(Debug, Deserialize)]
 #[serde(transparent)]
-pub(crate) struct NewRuleBody(RuleDefinition);
+pub(crate) struct NewRuleBody(pub(crate) RuleDefinition);
 
 /// What a rule says.
 #[derive(ToSchema)]

@@ -12,6 +12,7 @@ use punctual_core::id::{GrantId, ScheduleId};
 use punctual_core::invalid::Invalid;
 use punctual_core::job::{NewJob, Timeout};
 use punctual_core::json::Json;
+use punctual_core::manifest::Managed;
 use punctual_core::name::Name;
 use punctual_core::readings::RecentRun;
 use punctual_core::retry::RetryPolicy;
@@ -360,12 +361,31 @@ pub(crate) struct ScheduleBody {
     /// With `recent` in the query: its last runs that have ended, the one made latest first.
     #[serde(skip_serializing_if = "Option::is_none")]
     recent: Option<Vec<RecentRunBody>>,
+    /// Told of a single schedule: the manifest that has it. What is changed by hand meanwhile is shown as drift by the next
+    /// plan, and the next apply sets it right.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    managed_by: Option<ManagedByBody>,
+}
+
+/// The manifest that has a thing.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = ManagedBy)]
+pub(crate) struct ManagedByBody {
+    owner: String,
+    /// When it was last applied with a change of this.
+    applied_at: Timestamp,
 }
 
 impl ScheduleBody {
     /// The same, with its last runs.
     pub(crate) fn with_recent(self, runs: Vec<RecentRun>) -> Self {
         Self { recent: Some(runs.into_iter().map(Into::into).collect()), ..self }
+    }
+
+    /// The same, with the manifest that has it.
+    pub(crate) fn managed_by(self, managed: Option<Managed>) -> Self {
+        let managed_by = managed.map(|Managed { owner, applied_at, .. }| ManagedByBody { owner, applied_at });
+        Self { managed_by, ..self }
     }
 }
 
@@ -441,6 +461,7 @@ impl From<&Schedule> for ScheduleBody {
             created_at: schedule.created_at,
             updated_at: schedule.updated_at,
             recent: None,
+            managed_by: None,
         }
     }
 }

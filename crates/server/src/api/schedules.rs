@@ -15,6 +15,7 @@ use axum::response::{IntoResponse, Response};
 use punctual_core::grant::Grant;
 use punctual_core::id::ScheduleId;
 use punctual_core::invalid::Invalid;
+use punctual_core::manifest::ThingKind;
 use punctual_core::readings::{RecentRun, ScheduleFilter};
 use punctual_core::schedule::{Schedule, ScheduleDefinition, Source};
 use punctual_core::store::{ScheduleKey, Store, StoreError};
@@ -224,7 +225,10 @@ async fn shown_list(state: &AppState, schedules: &[Schedule], recent: usize) -> 
 #[utoipa::path(get, path = "/schedules/{key}", tag = "schedules", params(("key" = String, Path, description = "id or name")),
     responses((status = 200, description = "the schedule; its ETag is its version", body = ScheduleBody)))]
 pub(crate) async fn get(State(state): State<AppState>, caller: Caller, Named(key): Named) -> Answered<Response> {
-    Ok(shown(&visible(&state, &caller, &key).await?))
+    let schedule = visible(&state, &caller, &key).await?;
+    let managed = state.store.managed_thing(ThingKind::Schedule, schedule.definition.name.as_str()).await?;
+    let body = ScheduleBody::from(&schedule).managed_by(managed);
+    Ok(([(header::ETAG, etag(schedule.version))], Json(body)).into_response())
 }
 
 /// A schedule with its `ETag`.

@@ -3,6 +3,7 @@
 use super::job_shapes::NewJobBody;
 use super::words::ParameterDocument;
 use super::{Page, Paging};
+use crate::auth::Caller;
 use crate::change::{Action, Ask, Made, Told};
 use crate::cursor::{self, List};
 use crate::extract::{Asked, Named, Sent, page_size};
@@ -69,19 +70,42 @@ pub(crate) async fn job_of(
             Some(_) => Err(Invalid::new("parameters", "are given without template").remedy("name the template").into()),
         };
     };
-    let unknown = || Invalid::new("template", format!("there is no template `{name}`")).remedy("list the templates");
     if name.contains('\0') {
-        return Err(unknown().into());
+        return Err(no_template(name).into());
     }
-    let template = state.store.template(name).await?.ok_or_else(unknown)?;
+    let template = state.store.template(name).await?.ok_or_else(|| no_template(name))?;
+    let job = filled(template.job, &template.parameters, given, has_input)?;
+    Ok(Some(NewJob { template_id: Some(template.id), ..job }))
+}
+
+/// The refusal of a name that no template has.
+pub(crate) fn no_template(name: &str) -> Invalid {
+    Invalid::new("template", format!("there is no template `{name}`")).remedy("list the templates")
+}
+
+/// The job of a template with its parameters filled in.
+pub(crate) fn filled(
+    job: NewJob, parameters: &[Parameter], given: Option<&Given>, has_input: bool,
+) -> Result<NewJob, Invalid> {
+    if has_input && (given.is_some() || !parameters.is_empty()) {
+        return Err(Invalid::new("input", "is made of the template's parameters").remedy("give parameters instead"));
+    }
     let nothing = Given::new();
-    if has_input && (given.is_some() || !template.parameters.is_empty()) {
-        return Err(Invalid::new("input", "is made of the template's parameters")
-            .remedy("give parameters instead")
-            .into());
+    let input = fill(&job.input, parameters, given.unwrap_or(&nothing))?;
+    Ok(NewJob { input, ..job })
+}
+
+impl NewTemplate {
+    /// What jobs made from it look like, and what is filled in.
+    pub(crate) fn into_job(self, caller: &Caller) -> Result<(NewJob, Vec<Parameter>), Invalid> {
+        let Self { name: _, job, parameters } = self;
+        if job.template.is_some() || job.parameters.is_some() {
+            return Err(Invalid::new("job.template", "a template is not made from another").remedy("leave it out"));
+        }
+        let at_job = |refused: Invalid| Invalid { field: format!("job.{}", refused.field), ..refused };
+        let job = job.into_spec(None, caller).map_err(at_job)?;
+        Ok((NewJob { owner: None, job_key: None, ..job }, parameters))
     }
-    let input = fill(&template.job.input, &template.parameters, given.unwrap_or(&nothing))?;
-    Ok(Some(NewJob { template_id: Some(template.id), input, ..template.job }))
 }
 
 /// Make a template.
@@ -89,14 +113,8 @@ pub(crate) async fn job_of(
     params(("Idempotency-Key" = Option<String>, Header, description = "Done once for each key; 24 h.")),
     responses((status = 201, description = "it can be used", body = TemplateBody)))]
 pub(crate) async fn create(ask: Ask, sent: Sent<NewTemplate>) -> Answered<Made> {
-    let NewTemplate { name, job, parameters } = sent.value;
-    if job.template.is_some() || job.parameters.is_some() {
-        return Err(Invalid::new("job.template", "a template is not made from another").remedy("leave it out").into());
-    }
-    let name = Name::new(name)?;
-    let at_job = |refused: Invalid| Invalid { field: format!("job.{}", refused.field), ..refused };
-    let job = job.into_spec(None, &ask.caller).map_err(at_job)?;
-    let job = NewJob { owner: None, job_key: None, ..job };
+    let name = Name::new(sent.value.name.clone())?;
+    let (job, parameters) = sent.value.into_job(&ask.caller)?;
     let tell = |made: &Template| Told::new(format!("template:{}", made.name), &TemplateBody::from(made.clone()));
     let made = ask.create(sent.fingerprint, Action::new("template.create"), tell, |store| async move {
         store.create_template(name, job, parameters).await

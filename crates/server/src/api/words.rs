@@ -6,6 +6,7 @@ use punctual_core::calendar::ClosedWeekday;
 use punctual_core::flow::{OnFailure, StepOrder};
 use punctual_core::job::JobState;
 use punctual_core::job_key::JobKeyMode;
+use punctual_core::manifest::ThingKind;
 use punctual_core::notify::channel::ChannelKind;
 use punctual_core::notify::delivery::DeliveryState;
 use punctual_core::notify::event::SubjectKind;
@@ -67,6 +68,7 @@ word_schemas! {
     OccasionWord = Occasion as "Occasion";
     DeliveryStateWord = DeliveryState as "DeliveryState";
     SubjectKindWord = SubjectKind as "SubjectKind";
+    ThingKindWord = ThingKind as "ThingKind";
 }
 
 /// A document whose shape the API describes by hand, because `core` reads and writes it.

@@ -111,6 +111,15 @@ impl Api {
         self.answer(&Ask { method: Method::POST, path, body: Some(text_of(body)?), key }).await
     }
 
+    /// Asks about something, or for it, once for a key if one is given; for whoever has words of his own for what is
+    /// refused.
+    pub(crate) async fn ask(
+        &self, path: &str, body: &impl Serialize, once: bool,
+    ) -> Result<Result<Answer, Refused>, Stop> {
+        let key = once.then(|| Uuid::new_v4().to_string());
+        self.try_answer(&Ask { method: Method::POST, path, body: Some(text_of(body)?), key }).await
+    }
+
     /// Changes something.
     pub(crate) async fn change(&self, method: Method, path: &str, body: &impl Serialize) -> Result<Answer, Stop> {
         self.answer(&Ask { method, path, body: Some(text_of(body)?), key: None }).await
@@ -139,11 +148,15 @@ impl Api {
 
     /// One call; what is not a success becomes the problem's own words and an exit code.
     async fn answer(&self, ask: &Ask<'_>) -> Result<Answer, Stop> {
+        self.try_answer(ask).await?.map_err(Refused::into_stop)
+    }
+
+    async fn try_answer(&self, ask: &Ask<'_>) -> Result<Result<Answer, Refused>, Stop> {
         let (status, bytes) = self.carry(ask).await?;
         let bytes = if bytes.is_empty() { b"null".to_vec() } else { bytes };
         match serde_json::from_slice::<Box<RawValue>>(&bytes) {
-            Ok(answer) if status.is_success() => Ok(Answer(answer)),
-            Ok(problem) => Err(refused(status, &Answer(problem).value())),
+            Ok(answer) if status.is_success() => Ok(Ok(Answer(answer))),
+            Ok(problem) => Ok(Err(Refused { status, problem: Answer(problem).value() })),
             Err(_) => Err(Stop::failure(format!(
                 "the answer {status} is not JSON; is there a Punctual server at that address?"
             ))),
@@ -292,6 +305,25 @@ fn unreachable(base: &str, error: &reqwest::Error) -> Stop {
     Stop::Failed(Exit::Unreachable, told)
 }
 
+/// A call that was refused, and why.
+#[derive(Debug)]
+pub(crate) struct Refused {
+    status: StatusCode,
+    pub(crate) problem: Value,
+}
+
+impl Refused {
+    /// The problem's own words.
+    pub(crate) fn into_stop(self) -> Stop {
+        refused(self.status, &self.problem)
+    }
+
+    /// How a command ends because of it.
+    pub(crate) fn exit(&self) -> Exit {
+        exit_of(self.status)
+    }
+}
+
 /// The problem's own words: what is wrong, where, and what to do.
 fn refused(status: StatusCode, problem: &Value) -> Stop {
     let text = |of: &Value, field: &str| of[field].as_str().filter(|text| !text.is_empty()).map(str::to_owned);
@@ -310,7 +342,11 @@ fn refused(status: StatusCode, problem: &Value) -> Stop {
     if status == StatusCode::UNAUTHORIZED {
         message.push_str("; give it with --token, or in PUNCTUAL_TOKEN or PUNCTUAL_TOKEN_FILE");
     }
-    let exit = match status.as_u16() {
+    Stop::Failed(exit_of(status), show::visible(&message))
+}
+
+fn exit_of(status: StatusCode) -> Exit {
+    match status.as_u16() {
         401 | 403 => Exit::NotAuthorised,
         404 => Exit::NotFound,
         408 | 504 => Exit::Timeout,
@@ -318,8 +354,7 @@ fn refused(status: StatusCode, problem: &Value) -> Stop {
         400 | 413 | 415 | 422 => Exit::Usage,
         502 | 503 => Exit::Unreachable,
         _ => Exit::Failure,
-    };
-    Stop::Failed(exit, show::visible(&message))
+    }
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ mod grant;
 mod graph;
 mod job;
 mod limit;
+pub(crate) mod manifest;
 mod policy;
 mod preset;
 mod queue;
@@ -64,6 +65,9 @@ pub(crate) enum ClientCommand {
     /// Make, look at and change calendars: days and times at which nothing may run
     #[command(visible_alias = "calendars")]
     Calendar(Over<Group<calendar::CalendarCommand>>),
+    Plan(Over<manifest::PlanArgs>),
+    Apply(Over<manifest::ApplyArgs>),
+    Export(Over<manifest::ExportArgs>),
     Run(Over<run::RunArgs>),
     /// Make, look at and steer jobs
     #[command(visible_alias = "jobs")]
@@ -137,6 +141,10 @@ impl ClientCommand {
             Self::Calendar(over) => over.command.command.run(&over.connect.connect().await?, out).await,
             Self::Settings(over) => over.command.command.run(&over.connect.connect().await?, out).await,
             Self::Why(over) => over.command.run(&over.connect.connect().await?, out).await,
+            // A file that cannot be read is told before anybody is asked.
+            Self::Plan(over) => over.command.run(&over.connect, out).await,
+            Self::Apply(over) => over.command.run(&over.connect, out).await,
+            Self::Export(over) => over.command.run(&over.connect.connect().await?, out).await,
             Self::Run(over) => over.command.run(&over.connect.connect().await?, out).await,
             Self::Job(over) => over.command.command.run(&over.connect.connect().await?, out).await,
             Self::Flow(over) => over.command.command.run(&over.connect.connect().await?, out).await,
