@@ -2,11 +2,13 @@
 
 use crate::checks::look_through;
 use crate::error::store_error;
+use crate::freeze::read_frozen;
 use crate::migrate::{newest_known, refuse_too_new};
+use crate::tx::Tx;
 use crate::{connect, reading_connection};
 use jiff::Timestamp;
 use punctual_core::checks::{Finding, Severity};
-use punctual_core::id::JobId;
+use punctual_core::id::{IdSource, JobId};
 use punctual_core::invalid::Invalid;
 use punctual_core::store::{StoreError, StoreResult};
 use rusqlite::backup::{Backup, StepResult};
@@ -21,6 +23,9 @@ const PAGES_A_STEP: i32 = 1024;
 
 /// How long those who have the file open are waited for before it is called in use.
 const IN_USE_AFTER: Duration = Duration::from_secs(2);
+
+/// The migration since which a store can be frozen.
+const FREEZES_SINCE: i64 = 18;
 
 /// How many subjects of each finding are told.
 const SUBJECTS: usize = 10;
@@ -42,6 +47,8 @@ pub struct Copied {
     pub runs: u64,
     /// When its newest job was made.
     pub newest_job_at: Option<Timestamp>,
+    /// Why nothing may be done in it, if it was copied while it was moved, or after that.
+    pub frozen: Option<String>,
     /// What is wrong with it. `None` when its schema is another than this program's, so that only the file itself could
     /// be looked through.
     pub findings: Option<Vec<Finding>>,
@@ -65,6 +72,17 @@ pub enum InTheWay {
     Replace,
 }
 
+/// How a copy is put in place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HowToRestore {
+    /// What becomes of a store that is there.
+    pub in_the_way: InTheWay,
+    /// Whether a broken copy is taken.
+    pub force: bool,
+    /// Whether a copy of a store that was moved forgets that.
+    pub thaw: bool,
+}
+
 /// Copies a store while others write to it: everything that was acknowledged before this was called is in the copy, and
 /// nothing of it is half there. Nobody waits for it. The copy takes the name only when it is whole and was looked through;
 /// it is one file, without a log beside it. `progress` is told how many pages are left, of how many.
@@ -79,30 +97,47 @@ pub fn back_up(from: &Path, to: &Path, in_the_way: InTheWay, progress: impl FnMu
     Ok(copied)
 }
 
-/// Puts a copy in the place of a store. Refused: a copy that is none or that a newer program has written, a store that a
-/// process has open, one that is there unless it may be replaced, and a copy that is broken unless `force`.
+/// Puts a copy in the place of a store. What `prepare` does to the file, it does before the file has the name. Refused: a
+/// copy that is none or that a newer program has written, a store that a process has open, one that is there unless it may
+/// be replaced, a copy that is broken unless that is forced, and one that nothing could be done in unless it is thawed.
 pub fn restore(
-    from: &Path, to: &Path, in_the_way: InTheWay, force: bool, progress: impl FnMut(u64, u64),
+    from: &Path, to: &Path, how: HowToRestore, progress: impl FnMut(u64, u64),
+    prepare: impl FnOnce(&Path) -> StoreResult<()>,
 ) -> StoreResult<Restored> {
+    // What is known by another name is replaced where it is.
+    let found = std::fs::canonicalize(to).ok();
+    let to = found.as_deref().unwrap_or(to);
     let source = open_store(from, read_only)?;
     refuse_too_new(&source)?;
-    if std::fs::canonicalize(from).ok() == std::fs::canonicalize(to).ok() {
+    if found.is_some() && std::fs::canonicalize(from).ok() == found {
         return Err(refused("from", "is the store itself", "name a backup").into());
     }
-    if to.exists() && in_the_way == InTheWay::Refuse {
+    if to.exists() && how.in_the_way == InTheWay::Refuse {
         return Err(refused("to", "is there already", "replace it; it is then set aside, not deleted").into());
     }
     let aside = Aside::take(to)?;
     let copied = aside.fill(&source, progress)?;
     let broken = copied.findings.iter().flatten().any(|finding| finding.check.severity() == Severity::Broken);
-    if broken && !force {
+    if broken && !how.force {
         return Err(refused("from", "is broken", "use an earlier one, or force this one").into());
     }
+    match &copied.frozen {
+        Some(_) if how.thaw => aside.thaw()?,
+        Some(why) => {
+            let problem = format!("is a copy of a store in which nothing may be done: {why}");
+            let remedy = "use the other store, or thaw the copy if that one is lost";
+            return Err(refused("from", &problem, remedy).into());
+        }
+        None => {}
+    }
+    prepare(&aside.path)?;
+    aside.make_one_file()?;
     let unused = to.exists().then(|| leave_alone(to)).transpose()?;
-    let set_aside = set_aside(to)?;
+    aside.belong_like(to);
+    let kept = keep(to)?;
     aside.put_in_place()?;
     drop(unused);
-    Ok(Restored { copied, set_aside })
+    Ok(Restored { copied, set_aside: kept })
 }
 
 /// A refusal of one of the two files: `from` or `to`.
@@ -124,9 +159,18 @@ fn open_store(path: &Path, open: impl Fn(&Path) -> StoreResult<Connection>) -> S
         return Err(refused("from", "is not there", "name the file of a store or of a backup").into());
     }
     let connection = open(path)?;
-    schema_of(&connection)
-        .map_err(|_| refused("from", "is no store of Punctual", "name the file of a store or of a backup"))?;
-    Ok(connection)
+    match schema_of(&connection) {
+        Ok(_) => Ok(connection),
+        Err(error) if is_foreign(&error) => {
+            Err(refused("from", "is no store of Punctual", "name the file of a store or of a backup").into())
+        }
+        Err(error) => Err(store_error(error)),
+    }
+}
+
+/// Whether a file is no database, or one without our tables.
+fn is_foreign(error: &rusqlite::Error) -> bool {
+    error.sqlite_error_code() == Some(rusqlite::ErrorCode::NotADatabase) || error.to_string().contains("no such table")
 }
 
 fn schema_of(connection: &Connection) -> rusqlite::Result<i64> {
@@ -138,7 +182,9 @@ struct Aside {
     path: PathBuf,
     to: PathBuf,
     /// Held for as long as it is written, so that two copies to one place do not mix.
-    _lock: File,
+    file: File,
+    /// Whether it has taken its name.
+    placed: bool,
 }
 
 impl Aside {
@@ -146,26 +192,30 @@ impl Aside {
         let path = beside(to, ".partial");
         let mut options = OpenOptions::new();
         options.create(true).write(true).truncate(false);
-        // It will hold whatever the store holds.
+        // It will hold whatever the store holds; and a link would lead somewhere else.
         #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let lock = options.open(&path).map_err(|error| failed("cannot write", &path, &error))?;
-        match lock.try_lock() {
+        {
+            use std::os::unix::fs::OpenOptionsExt;
+            options.mode(0o600).custom_flags(libc::O_NOFOLLOW);
+        }
+        let cannot = |error: std::io::Error| failed("cannot write", &path, &error);
+        let file = options.open(&path).map_err(cannot)?;
+        let taken = || refused("to", "is being written by another process", "wait for it, or choose another name");
+        match file.try_lock() {
             Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                return Err(refused(
-                    "to",
-                    "is being written by another process",
-                    "wait for it, or choose another name",
-                )
-                .into());
-            }
+            Err(TryLockError::WouldBlock) => return Err(taken().into()),
             Err(TryLockError::Error(error)) => return Err(failed("cannot lock", &path, &error)),
         }
+        // Whoever had the lock may have given the file its name meanwhile: it is whole, and not ours.
+        if !is_at(&file, &path) {
+            return Err(taken().into());
+        }
         // What one that was killed left behind.
-        lock.set_len(0).map_err(|error| failed("cannot write", &path, &error))?;
+        file.set_len(0).map_err(cannot)?;
+        #[cfg(unix)]
+        file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o600)).map_err(cannot)?;
         remove_log(&path);
-        Ok(Self { path, to: to.to_owned(), _lock: lock })
+        Ok(Self { path, to: to.to_owned(), file, placed: false })
     }
 
     /// Copies everything as of one instant, and looks through the copy.
@@ -191,14 +241,54 @@ impl Aside {
             }
         }
         source.execute_batch("COMMIT").map_err(store_error)?;
-        // One file, which can be copied and put away as one.
-        let mode: String =
-            copy.pragma_update_and_check(None, "journal_mode", "delete", |row| row.get(0)).map_err(store_error)?;
-        if mode != "delete" {
-            return Err(StoreError::Internal(format!("the copy's journal mode is {mode}")));
-        }
+        drop(copy);
+        let copy = self.make_one_file()?;
         self.describe(&copy, now)
     }
+
+    /// One file, which can be copied and put away as one.
+    fn make_one_file(&self) -> StoreResult<Connection> {
+        let copy = connect(&self.path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+        let mode: String =
+            copy.pragma_update_and_check(None, "journal_mode", "delete", |row| row.get(0)).map_err(store_error)?;
+        match mode.as_str() {
+            "delete" => Ok(copy),
+            _ => Err(StoreError::Internal(format!("the copy's journal mode is {mode}"))),
+        }
+    }
+
+    /// Lets the copy forget that it was moved.
+    fn thaw(&self) -> StoreResult<()> {
+        let copy = self.make_one_file()?;
+        let mut ids = IdSource::from_random(0);
+        copy.execute_batch("BEGIN").map_err(store_error)?;
+        Tx::new(&copy, &mut ids, Timestamp::now()).thaw()?;
+        copy.execute_batch("DELETE FROM punctual_moves; DELETE FROM punctual_move_progress; COMMIT")
+            .map_err(store_error)
+    }
+
+    /// Belongs to whom the store belongs that it replaces, or else the folder: somebody who may do everything must not
+    /// take a store away from the service that works on it.
+    #[cfg(unix)]
+    fn belong_like(&self, to: &Path) {
+        use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
+        let folder = || std::fs::metadata(folder_of(to)).map(|folder| (folder, 0o600));
+        let Ok((like, mode)) = std::fs::metadata(to)
+            .map(|file| {
+                let mode = file.mode() & 0o777;
+                (file, mode)
+            })
+            .or_else(|_| folder())
+        else {
+            return;
+        };
+        // Whoever may not give it away has made it, and is right to have it.
+        let _not_ours_to_give = fchown(&self.file, Some(like.uid()), Some(like.gid()));
+        let _not_ours_to_change = self.file.set_permissions(PermissionsExt::from_mode(mode));
+    }
+
+    #[cfg(not(unix))]
+    fn belong_like(&self, _: &Path) {}
 
     fn describe(&self, copy: &Connection, now: Timestamp) -> StoreResult<Copied> {
         let count = |table: &str| -> StoreResult<u64> {
@@ -224,24 +314,51 @@ impl Aside {
             running: count("punctual_running WHERE node_id IS NOT NULL")?,
             runs: count("punctual_runs")?,
             newest_job_at: newest.map(|id| JobId::from_bytes(id).made_at()),
+            frozen: frozen_of(copy, schema)?,
             findings,
         })
     }
 
-    fn put_in_place(self) -> StoreResult<()> {
-        let Self { path, to, _lock } = &self;
-        std::fs::rename(path, to).map_err(|error| failed("cannot write", to, &error))?;
-        sync_folder(to);
+    fn put_in_place(mut self) -> StoreResult<()> {
+        std::fs::rename(&self.path, &self.to).map_err(|error| failed("cannot write", &self.to, &error))?;
+        self.placed = true;
+        sync_folder(&self.to);
         Ok(())
     }
 }
 
 impl Drop for Aside {
     fn drop(&mut self) {
-        // Not there any more when it has taken its place.
-        let _gone_already = std::fs::remove_file(&self.path);
-        remove_log(&self.path);
+        // The name may be another process's by now.
+        if !self.placed {
+            let _gone_already = std::fs::remove_file(&self.path);
+            remove_log(&self.path);
+        }
     }
+}
+
+/// Whether an open file is the one that has this name.
+fn is_at(file: &File, path: &Path) -> bool {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt;
+        let inode = |data: std::fs::Metadata| (data.dev(), data.ino());
+        let same = file.metadata().map(inode).ok().zip(std::fs::symlink_metadata(path).map(inode).ok());
+        same.is_some_and(|(open, named)| open == named)
+    }
+    #[cfg(not(unix))]
+    {
+        let _one_name_for_one_file = (file, path);
+        true
+    }
+}
+
+/// The reason why a copy is frozen; older schemas know of no such thing.
+fn frozen_of(copy: &Connection, schema: i64) -> StoreResult<Option<String>> {
+    if schema < FREEZES_SINCE {
+        return Ok(None);
+    }
+    Ok(read_frozen(copy)?.map(|freeze| freeze.why))
 }
 
 /// Makes sure that nobody has a store open, and that nobody opens it before the answer is dropped.
@@ -275,17 +392,24 @@ fn is_busy(error: &rusqlite::Error) -> bool {
     matches!(error.sqlite_error_code(), Some(DatabaseBusy | DatabaseLocked))
 }
 
-/// Gives the store that is there another name, with what lies beside it. A log without its store would be taken for one of
-/// the new store.
-fn set_aside(path: &Path) -> StoreResult<Option<PathBuf>> {
-    let now = Timestamp::now().strftime("%Y%m%dT%H%M%SZ");
+/// Gives the store that is there a second name, so that at no instant there is none; what lies beside it goes along,
+/// because a log without its store would be taken for one of the new store.
+fn keep(path: &Path) -> StoreResult<Option<PathBuf>> {
+    let now = Timestamp::now().strftime("%Y%m%dT%H%M%S%3fZ");
     let kept = beside(path, &format!(".before-restore-{now}"));
-    for end in ["-wal", "-shm", ""] {
-        let (old, new) = (beside(path, end), beside(&kept, end));
-        match std::fs::rename(&old, &new) {
+    let cannot = |error: std::io::Error| failed("cannot set aside", path, &error);
+    let missing = |error: &std::io::Error| error.kind() == std::io::ErrorKind::NotFound;
+    match std::fs::hard_link(path, &kept) {
+        Ok(()) => {}
+        Err(error) if missing(&error) => {}
+        // Some file systems have no second names.
+        Err(_) => std::fs::copy(path, &kept).map(drop).map_err(cannot)?,
+    }
+    for end in ["-wal", "-shm", "-journal"] {
+        match std::fs::rename(beside(path, end), beside(&kept, end)) {
             Ok(()) => {}
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-            Err(error) => return Err(failed("cannot set aside", &old, &error)),
+            Err(error) if missing(&error) => {}
+            Err(error) => return Err(cannot(error)),
         }
     }
     Ok(kept.exists().then_some(kept))
@@ -304,9 +428,21 @@ fn beside(path: &Path, end: &str) -> PathBuf {
     name.into()
 }
 
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
 /// A name is durable when its folder is.
 fn sync_folder(path: &Path) {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     // Not every system lets a folder be opened; the file itself is flushed already.
-    let _no_folder = File::open(folder).and_then(|folder| folder.sync_all());
+    let _no_folder = File::open(folder_of(path)).and_then(|folder| folder.sync_all());
+}
+
+/// Whether two files are a store and a copy of it, or copies of one store: whether they were made at the same instant.
+pub fn is_of_one_store(one: &Path, other: &Path) -> bool {
+    let made = |path: &Path| -> Option<i64> {
+        let connection = read_only(path).ok()?;
+        connection.query_row("SELECT applied_at FROM punctual_migrations WHERE number = 1", [], |row| row.get(0)).ok()
+    };
+    made(one).is_some_and(|at| made(other) == Some(at))
 }

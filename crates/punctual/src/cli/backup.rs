@@ -8,8 +8,8 @@ use clap::Args;
 use jiff::Timestamp;
 use punctual_core::checks::{Finding, Severity};
 use punctual_core::invalid::Invalid;
-use punctual_core::store::{Store, StoreError};
-use punctual_store_sqlite::backup::{self, Copied, InTheWay, Restored};
+use punctual_core::store::{Store, StoreError, StoreResult};
+use punctual_store_sqlite::backup::{self, Copied, HowToRestore, InTheWay, Restored};
 use serde::Serialize;
 
 use super::data::DataFolder;
@@ -46,7 +46,7 @@ pub(crate) struct BackupArgs {
     /// Replace a file that is there
     #[arg(long)]
     replace: bool,
-    /// Remove all but the newest so many of the copies in the folder that are named after the time
+    /// Remove all but the newest so many of this store's copies in the folder that are named after the time
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     keep: Option<u32>,
     /// Print JSON
@@ -71,6 +71,9 @@ pub(crate) struct RestoreArgs {
     /// Use the copy although it is broken
     #[arg(long)]
     force: bool,
+    /// Let it be used although it was copied while its store was moved, or after that: when the other store is lost
+    #[arg(long)]
+    thaw: bool,
     /// Pause every schedule and every queue of it, so that nothing runs before you have looked
     #[arg(long)]
     paused: bool,
@@ -161,7 +164,7 @@ impl BackupArgs {
         let broken = worst(&copied) == Some(Severity::Broken);
         // A broken copy is no reason to give up a good one.
         let removed = match (&folder, self.keep) {
-            (Some(folder), Some(keep)) if !broken => remove_older(folder, keep)?,
+            (Some(folder), Some(keep)) if !broken => remove_older(folder, &file, keep)?,
             _ => Vec::new(),
         };
         let database = format!("sqlite:{}", store.display());
@@ -184,15 +187,22 @@ impl RestoreArgs {
         let (store, folder) = self.place.file("restore")?;
         // No server begins on the folder meanwhile.
         let _held = folder.as_ref().map(DataFolder::hold).transpose()?;
-        let in_the_way = if self.replace { InTheWay::Replace } else { InTheWay::Refuse };
-        let Restored { copied, set_aside } =
-            backup::restore(&self.file, &store, in_the_way, self.force, progress("restoring"))
-                .map_err(|error| about(error, &self.file, &store))?;
-        let database = format!("sqlite:{}", store.display());
-        let paused = match self.paused {
-            true => Some(runtime(LogFormat::Text)?.block_on(pause_all(&database, &self.file))?),
-            false => None,
+        let how = HowToRestore {
+            in_the_way: if self.replace { InTheWay::Replace } else { InTheWay::Refuse },
+            force: self.force,
+            thaw: self.thaw,
         };
+        let runtime = runtime(LogFormat::Text)?;
+        let mut paused = None;
+        let prepare = |file: &Path| {
+            if self.paused {
+                paused = Some(runtime.block_on(pause_all(file, &self.file))?);
+            }
+            Ok(())
+        };
+        let Restored { copied, set_aside } = backup::restore(&self.file, &store, how, progress("restoring"), prepare)
+            .map_err(|error| about(error, &self.file, &store))?;
+        let database = format!("sqlite:{}", store.display());
         if self.json {
             let done = RestoreDone { database, copied: &copied, set_aside: set_aside.as_deref(), paused };
             return Ok(writeln!(out, "{}", serde_json::to_string(&done).map_err(std::io::Error::from)?)?);
@@ -239,13 +249,16 @@ fn worst(copied: &Copied) -> Option<Severity> {
 }
 
 fn tell(out: &mut Output, copied: &Copied) -> Result<(), Stop> {
-    let Copied { bytes, schema, schedules, waiting, running, runs, newest_job_at, findings } = copied;
+    let Copied { bytes, schema, schedules, waiting, running, runs, newest_job_at, frozen, findings } = copied;
     let newest = newest_job_at.map(|at| format!("; its newest job was made at {at:.0}")).unwrap_or_default();
     writeln!(
         out,
         "  {}, schema {schema}: {schedules} schedules, {waiting} jobs waiting, {running} running, {runs} runs{newest}",
         size(*bytes)
     )?;
+    if let Some(why) = frozen {
+        writeln!(out, "  nothing could be done in the store that was copied: {why}")?;
+    }
     match findings.as_deref() {
         None => writeln!(
             out,
@@ -273,17 +286,19 @@ fn size(bytes: u64) -> String {
     if unit.1 == 1 { format!("{bytes} bytes") } else { format!("{}.{} {}", tenths / 10, tenths % 10, unit.0) }
 }
 
-/// Removes all but the newest copies; their names are in order of time.
-fn remove_older(folder: &Path, keep: u32) -> Result<Vec<PathBuf>, Stop> {
+/// Removes all but the newest copies of one store; their names are in order of time. The one just made stays, whatever
+/// the clock says.
+fn remove_older(folder: &Path, made: &Path, keep: u32) -> Result<Vec<PathBuf>, Stop> {
     let mut copies: Vec<PathBuf> = Vec::new();
     for entry in std::fs::read_dir(folder)? {
         let path = entry?.path();
-        if path.file_name().and_then(|name| name.to_str()).is_some_and(is_named_after_time) {
+        let ours = path.file_name().and_then(|name| name.to_str()).is_some_and(is_named_after_time);
+        if ours && path.file_name() != made.file_name() && backup::is_of_one_store(&path, made) {
             copies.push(path);
         }
     }
     copies.sort();
-    let old = copies.len().saturating_sub(keep as usize);
+    let old = (copies.len() + 1).saturating_sub(keep as usize);
     copies.truncate(old);
     for path in &copies {
         std::fs::remove_file(path)
@@ -302,10 +317,10 @@ fn is_named_after_time(name: &str) -> bool {
         })
 }
 
-/// Pauses whatever would run.
-async fn pause_all(database: &str, file: &Path) -> Result<Paused, Stop> {
-    let store: Arc<dyn Store> = punctual::open(database).await?;
-    let name = file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+/// Pauses whatever would run in a store, and says in which copy it was.
+async fn pause_all(store: &Path, copy: &Path) -> StoreResult<Paused> {
+    let store: Arc<dyn Store> = punctual::open(&format!("sqlite:{}", store.display())).await?;
+    let name = copy.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let note: String = format!("restored from {name}").chars().filter(|c| !c.is_control()).take(200).collect();
     let mut paused = Paused::default();
     let mut after: Option<String> = None;

@@ -158,7 +158,25 @@ fn private(path: &Path, empty: bool) -> std::io::Result<File> {
     options.create(true).write(true).truncate(empty);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(path)
+    let file = options.open(path)?;
+    belong_to_the_folder(&file, path);
+    Ok(file)
+}
+
+/// What an administrator writes into a folder belongs to the folder's owner, who could not open it otherwise.
+fn belong_to_the_folder(file: &File, path: &Path) {
+    #[cfg(unix)]
+    if let Some(Ok(folder)) = path.parent().map(std::fs::metadata)
+        && let Ok(made) = file.metadata()
+    {
+        use std::os::unix::fs::{MetadataExt, fchown};
+        if made.uid() != folder.uid() {
+            // Whoever may not give it away is somebody else who may write here.
+            let _not_ours_to_give = fchown(file, Some(folder.uid()), Some(folder.gid()));
+        }
+    }
+    #[cfg(not(unix))]
+    let _no_owners = (file, path);
 }
 
 /// Where the user's state goes: systemd's folder, the XDG one, or the one below the home folder.

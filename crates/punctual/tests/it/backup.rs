@@ -142,15 +142,28 @@ async fn c01_a_copy_takes_no_name_that_is_taken_and_old_ones_are_removed_on_requ
     let kept = path("kept");
     std::fs::create_dir(&kept).unwrap();
     for day in 1..=3 {
-        std::fs::write(format!("{kept}/punctual-2026010{day}T040000Z.db"), "old").unwrap();
+        std::fs::copy(&copy, format!("{kept}/punctual-2026010{day}T040000Z.db")).unwrap();
     }
+    // As after a clock that was set back: what was just made is not the oldest.
+    std::fs::copy(&copy, format!("{kept}/punctual-20990101T040000Z.db")).unwrap();
     std::fs::write(format!("{kept}/punctual-notes.db"), "not ours").unwrap();
+    let elsewhere = path("elsewhere");
+    std::fs::create_dir(&elsewhere).unwrap();
+    let other = small_store(Path::new(&elsewhere)).await;
+    done(&["backup", "--database", &address(&other), "-o", &format!("{kept}/punctual-20250101T040000Z.db")]);
     let told = done(&["backup", "--data", &data, "-o", &kept, "--keep", "2", "--json"]);
     let told: serde_json::Value = serde_json::from_str(&told).unwrap();
-    assert_eq!((told["removed"].as_array().unwrap().len(), &told["findings"]), (2, &serde_json::json!([])));
+    assert_eq!((told["removed"].as_array().unwrap().len(), &told["findings"]), (3, &serde_json::json!([])));
     let mut left: Vec<_> = std::fs::read_dir(&kept).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     left.sort();
-    assert!(left.len() == 3 && left[0] == "punctual-20260103T040000Z.db" && left[2] == "punctual-notes.db", "{left:?}");
+    let made = Path::new(told["file"].as_str().unwrap()).file_name().unwrap();
+    let expected = [
+        "punctual-20250101T040000Z.db".as_ref(),
+        made,
+        "punctual-20990101T040000Z.db".as_ref(),
+        "punctual-notes.db".as_ref(),
+    ];
+    assert_eq!(left, expected, "the copy of another store and what is none stay");
 
     refused(&["backup", "--data", &path("nothing"), "-o", &path("x.db")], "is not there");
     std::fs::write(path("text.db"), "this is no database, and long enough to be taken for one at first").unwrap();
@@ -193,6 +206,47 @@ async fn c01_a_store_is_replaced_only_when_nobody_has_it_and_then_set_aside() {
     assert_eq!((pause.by.as_deref(), pause.note.as_deref()), (Some("restore"), Some("restored from copy.db")));
     assert!(store.nodes(false, None, 10).await.unwrap().is_empty(), "the server came after the copy");
     assert_eq!(store.run_checks(10).await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn c01_a_restored_store_is_where_the_old_one_was_and_belongs_to_the_same() {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    for data in ["real", "linked"] {
+        std::fs::create_dir(path(data)).unwrap();
+    }
+    let file = small_store(Path::new(&path("real"))).await;
+    done(&["backup", "--database", &address(&file), "-o", &path("copy.db")]);
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o640)).unwrap();
+    // Only root may give a file away; elsewhere everything has one owner anyway.
+    let given = chown(&file, Some(65534), Some(65534)).is_ok();
+    symlink(&file, path("linked/punctual.db")).unwrap();
+    done(&["restore", &path("copy.db"), "--data", &path("linked"), "--replace"]);
+    assert!(std::fs::symlink_metadata(path("linked/punctual.db")).unwrap().is_symlink());
+    let restored = std::fs::metadata(&file).unwrap();
+    assert_eq!(restored.mode() & 0o777, 0o640);
+    assert_eq!(restored.uid() == 65534, given);
+    let beside: Vec<_> = std::fs::read_dir(path("real")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(beside.len(), 2, "the new one, and the old one set aside: {beside:?}");
+}
+
+#[tokio::test]
+async fn c01_a_copy_of_a_store_that_has_moved_is_used_only_when_that_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let file = small_store(folder.path()).await;
+    let (moved, copy, restored) = (format!("sqlite:{}", path("other.db")), path("copy.db"), path("restored.db"));
+    done(&["move", "--from", &address(&file), "--to", &moved]);
+    let told = done(&["backup", "--database", &address(&file), "-o", &copy]);
+    assert!(told.contains("nothing could be done in the store that was copied"), "{told}");
+    let into = format!("sqlite:{restored}");
+    refused(&["restore", &copy, "--database", &into, "--paused"], "thaw the copy if that one is lost");
+    assert!(!Path::new(&restored).exists());
+    done(&["restore", &copy, "--database", &into, "--paused", "--thaw"]);
+    let store = punctual::open(&into).await.unwrap();
+    store.enqueue_jobs(vec![NewJob::new(Target::command(["true"]))]).await.unwrap();
+    assert!(!store.schedules(None, 10).await.unwrap()[0].state.enabled);
 }
 
 #[tokio::test]
