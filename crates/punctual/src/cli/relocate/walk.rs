@@ -141,9 +141,9 @@ impl Walk {
 
     async fn begin_to_arrive(&self, id: Uuid) -> Result<(), Stop> {
         let (_, to) = self.parts().await?;
-        if to.is_some() {
-            let freed = self.from.store.stay().await.map_err(|error| self.from.refused(error));
-            return freed.and(Err(conflict("--from and --to are the same store; name another one with --to")));
+        if to.is_some_and(|to| to.id == id && to.stage == MoveStage::Leaving) {
+            self.from.store.stay().await.map_err(|error| self.from.refused(error))?;
+            return Err(conflict("--from and --to are the same store; name another one with --to"));
         }
         let why = format!(
             "{} is being moved into it, and is not here yet; let `punctual move --from {} --to {}` finish that",
@@ -152,8 +152,10 @@ impl Walk {
         match self.to.store.begin_to_arrive(&self.part(id, MoveStage::Arriving), &why).await {
             Ok(()) => Ok(()),
             Err(error) => {
-                // Somebody was faster, or it cannot be frozen: the first store is not kept waiting for that.
-                self.from.store.stay().await.map_err(|error| self.from.refused(error))?;
+                // Unless somebody else is about to go on with it, the first store is not kept waiting for that.
+                if self.parts().await?.1.is_none() {
+                    self.from.store.stay().await.map_err(|error| self.from.refused(error))?;
+                }
                 Err(self.to.refused(error))
             }
         }
@@ -280,7 +282,10 @@ impl Walk {
         let Some(from) = from.filter(|part| part.stage == MoveStage::Leaving && part.other == self.to.name) else {
             return Err(conflict(format!("{} is not being moved to {}", self.from.name, self.to.name)));
         };
-        let to = to.filter(|part| part.id == from.id);
+        if let Some(other) = to.as_ref().filter(|to| to.id != from.id) {
+            let told = format!("{} has a part in another move, with {}", self.to.name, other.other);
+            return Err(conflict(format!("{told}; it cannot be known whether this one has ended")));
+        }
         let mut remedy = "";
         match to.map(|part| part.stage) {
             Some(MoveStage::Arrived) => {
