@@ -49,6 +49,12 @@ fn conflict(words: impl Into<String>) -> Stop {
     Stop::Failed(Exit::Conflict, words.into())
 }
 
+/// For people, who need no more.
+fn this_second() -> Timestamp {
+    let now = Timestamp::now();
+    now.round(jiff::Unit::Second).unwrap_or(now)
+}
+
 /// For people who wait, and for those who look into a log.
 fn say(words: &str) {
     eprintln!("{words}");
@@ -92,7 +98,7 @@ impl Walk {
             let why = format!(
                 "it has moved to {} at {}; work on that one: --database {}",
                 self.to.name,
-                Timestamp::now(),
+                this_second(),
                 self.to.name
             );
             self.from.store.note_left(&why).await.map_err(|error| self.from.refused(error))?;
@@ -190,7 +196,7 @@ impl Walk {
                 return if self.cut { Ok(still) } else { Err(self.give_up(still).await?) };
             }
             if still != said {
-                say(&format!("waiting for {still} running jobs"));
+                say(&format!("waiting for {still} running {}", if still == 1 { "job" } else { "jobs" }));
                 said = still;
             }
             sleep(LOOK).await;
@@ -299,7 +305,7 @@ impl Walk {
                 let why = format!(
                     "a move of {} into it was given up at {}, so that it holds a part only; throw it away",
                     self.from.name,
-                    Timestamp::now()
+                    this_second()
                 );
                 self.to.store.refuse_more(&why).await.map_err(|error| self.to.refused(error))?;
             }
