@@ -8,7 +8,7 @@ pub mod tables;
 
 use crate::freeze::Freezing;
 use crate::invalid::Invalid;
-use crate::store::StoreResult;
+use crate::store::{StoreError, StoreResult};
 use crate::words::words;
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -106,6 +106,14 @@ pub fn in_use(table: &str) -> Invalid {
         .remedy("name a database that no punctual has worked on, or a file that is not there yet")
 }
 
+/// What a store answers when its part in a move is not, or not any more, what whoever asks believes.
+pub fn overtaken() -> StoreError {
+    StoreError::Invalid(
+        Invalid::new("move", "has gone on by other hands, or was given up")
+            .remedy("look whether another `punctual move` runs, and run the same command again"),
+    )
+}
+
 words! {
     /// Which side of a move a store is, and how far that side is.
     pub enum MoveStage as "stage of a move" {
@@ -152,19 +160,19 @@ pub trait Transfer: Freezing {
     /// The name of a table that is not empty, although nobody has ever worked on a new store.
     async fn table_in_use(&self) -> StoreResult<Option<&'static str>>;
 
-    /// Begins to leave: nothing is started from now on.
+    /// Begins to leave: nothing is started from now on. Refused while another move is under way.
     async fn begin_to_leave(&self, part: &Move, why: &str) -> StoreResult<()>;
 
-    /// Stops all writing, once what was asked by other ways is carried out.
+    /// Stops all writing, once what was asked by other ways is carried out. Refused unless it is leaving.
     async fn stop_writing(&self, why: &str) -> StoreResult<()>;
 
     /// Goes on as if no move had begun.
     async fn stay(&self) -> StoreResult<()>;
 
-    /// Notes that everything has left.
+    /// Notes that everything has left. Refused unless it is leaving.
     async fn note_left(&self, why: &str) -> StoreResult<()>;
 
-    /// Becomes the other side. Refused unless it is empty.
+    /// Becomes the other side. Refused unless it is empty and has no part in a move.
     async fn begin_to_arrive(&self, part: &Move, why: &str) -> StoreResult<()>;
 
     /// How far the tables have come.
@@ -180,7 +188,7 @@ pub trait Transfer: Freezing {
     async fn refuse_more(&self, why: &str) -> StoreResult<()>;
 
     /// Everything is there: what the store derives from it is made, nodes that left nothing behind are gone, and it is
-    /// open for work.
+    /// open for work. Refused unless it is arriving.
     async fn arrive(&self) -> StoreResult<()>;
 
     /// Rows in the order of their key, after one.

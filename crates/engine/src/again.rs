@@ -1,6 +1,7 @@
 //! A pass that is taken again and again: at once while there is more to do, and after that when plans change or every so
 //! often.
 
+use crate::frozen::{self, Frozen};
 use punctual_core::store::{Store, StoreResult};
 use std::pin::Pin;
 use std::time::Duration;
@@ -17,9 +18,14 @@ pub(crate) async fn again_and_again<'a>(
     store: &'a dyn Store, every: Duration, what: &str, pass: impl Fn(&'a dyn Store) -> Pass<'a>,
 ) {
     let mut plans = store.plan_changes();
+    let mut frozen = Frozen::default();
     loop {
         let wait = match pass(store).await {
-            Ok(wait) => wait.unwrap_or(every).min(every),
+            Ok(wait) => {
+                frozen.is_over(what);
+                wait.unwrap_or(every).min(every)
+            }
+            Err(error) if frozen.is_why(what, &error) => frozen::LOOK,
             Err(error) => {
                 tracing::warn!("failed to go on with {what}: {error}");
                 SETBACK

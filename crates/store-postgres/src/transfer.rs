@@ -15,7 +15,7 @@ use punctual_core::invalid::Invalid;
 use punctual_core::order::POSITION_GAP;
 use punctual_core::store::{StoreError, StoreResult};
 use punctual_core::transfer::tables::{Column, Kind, TABLES, Table};
-use punctual_core::transfer::{Carried, Move, MoveStage, Row, Tally, Transfer, Value, in_use};
+use punctual_core::transfer::{Carried, Move, MoveStage, Row, Tally, Transfer, Value, in_use, overtaken};
 use std::time::SystemTime;
 use uuid::Uuid;
 
@@ -65,7 +65,7 @@ impl Transfer for PostgresStore {
     }
 
     async fn note_left(&self, why: &str) -> StoreResult<()> {
-        in_transaction!(&self.shared, |tx| tx.note_stage(MoveStage::Left, why))
+        in_transaction!(&self.shared, |tx| tx.note_left(why))
     }
 
     async fn begin_to_arrive(&self, part: &Move, why: &str) -> StoreResult<()> {
@@ -84,7 +84,7 @@ impl Transfer for PostgresStore {
     }
 
     async fn refuse_more(&self, why: &str) -> StoreResult<()> {
-        in_transaction!(&self.shared, |tx| tx.note_stage(MoveStage::Abandoned, why))
+        in_transaction!(&self.shared, |tx| tx.refuse_more(why))
     }
 
     async fn arrive(&self) -> StoreResult<()> {
@@ -265,7 +265,26 @@ impl Tx<'_> {
         Ok(None)
     }
 
+    /// Locks the store's part, too: of two who ask at once, the second finds what the first has done.
+    async fn expect_part(&self, expected: &[Option<MoveStage>]) -> Work<()> {
+        self.word("LOCK TABLE punctual_internal.moves IN SHARE ROW EXCLUSIVE MODE").await?;
+        let find = "SELECT stage FROM punctual_internal.moves";
+        let stage = self.one(find, params![], |row| Columns::of(row).word()).await?;
+        if expected.contains(&stage) { Ok(()) } else { Err(overtaken().into()) }
+    }
+
+    async fn note_left(&self, why: &str) -> Work<()> {
+        self.expect_part(&[Some(MoveStage::Leaving)]).await?;
+        self.note_stage(MoveStage::Left, why).await
+    }
+
+    async fn refuse_more(&self, why: &str) -> Work<()> {
+        self.expect_part(&[Some(MoveStage::Arriving), Some(MoveStage::Abandoned)]).await?;
+        self.note_stage(MoveStage::Abandoned, why).await
+    }
+
     async fn begin_to_leave(&self, part: &Move, why: &str) -> Work<()> {
+        self.expect_part(&[None, Some(MoveStage::Arrived)]).await?;
         self.note_part(part).await?;
         self.freeze(FreezeLevel::Starts, why).await?;
         Ok(())
@@ -273,6 +292,7 @@ impl Tx<'_> {
 
     /// What SQL has asked of schedules is carried out first: another kind of store could not.
     async fn stop_writing(&self, why: &str) -> Work<()> {
+        self.expect_part(&[Some(MoveStage::Leaving)]).await?;
         self.word("LOCK TABLE punctual_internal.schedule_requests IN SHARE ROW EXCLUSIVE MODE").await?;
         let asked = "SELECT DISTINCT schedule_id FROM punctual_internal.schedule_requests ORDER BY schedule_id";
         for schedule in self.all(asked, params![], value::<Uuid>).await? {
@@ -289,6 +309,7 @@ impl Tx<'_> {
     }
 
     async fn begin_to_arrive(&self, part: &Move, why: &str) -> Work<()> {
+        self.expect_part(&[None]).await?;
         self.note_part(part).await?;
         self.execute("DELETE FROM punctual_internal.move_progress", params![]).await?;
         self.freeze(FreezeLevel::Writes, why).await?;
@@ -318,7 +339,7 @@ impl Tx<'_> {
     async fn take_in(&self, table: &'static Table, rows: &[Row], before: &Carried, after: &Carried) -> Work<()> {
         let begin = "UPDATE punctual_internal.moves SET writing = true WHERE stage = 'arriving'";
         if self.execute(begin, params![]).await? == 0 {
-            return Err(StoreError::Internal("the store takes nothing in".to_owned()).into());
+            return Err(overtaken().into());
         }
         if !rows.is_empty() {
             let mut params = Params::default();
@@ -344,14 +365,14 @@ impl Tx<'_> {
         let (sum, rows) = (format!("{:032x}", after.tally.sum), count(after.tally.rows));
         let noted = params![after.table.as_str(), key, rows, sum, after.whole, count(before.tally.rows)];
         if self.execute(note, noted).await? == 0 {
-            let told = "somebody else carries this table over at the same time".to_owned();
-            return Err(StoreError::Unavailable(told).into());
+            return Err(overtaken().into());
         }
         Ok(())
     }
 
     /// What is made from what has come, nodes that left nothing behind, and the end of the freeze.
     async fn arrive(&self) -> Work<()> {
+        self.expect_part(&[Some(MoveStage::Arriving)]).await?;
         self.thaw().await?;
         self.rows(DERIVE, params![self.at(), POSITION_GAP]).await?;
         let sync = "SELECT punctual_internal.sync_scheduled_job(s.id) FROM punctual_internal.schedules AS s

@@ -65,7 +65,8 @@ const MIGRATIONS: &[Migration] = &[
         sql: include_str!("../migrations/0016_runs_by_error.sql"),
     },
     Migration { number: 17, name: "manifests", breaking: false, sql: include_str!("../migrations/0017_manifests.sql") },
-    Migration { number: 18, name: "move", breaking: false, sql: include_str!("../migrations/0018_move.sql") },
+    // Breaking: a node that knows no freeze would take it for a fault of each schedule.
+    Migration { number: 18, name: "move", breaking: true, sql: include_str!("../migrations/0018_move.sql") },
 ];
 
 /// Brings the file to the newest schema, or refuses one that is too new; says what that took.

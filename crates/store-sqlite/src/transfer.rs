@@ -12,7 +12,7 @@ use punctual_core::invalid::Invalid;
 use punctual_core::order::POSITION_GAP;
 use punctual_core::store::{StoreError, StoreResult};
 use punctual_core::transfer::tables::{NOT_EVERYWHERE, TABLES, Table};
-use punctual_core::transfer::{Carried, Move, MoveStage, Row, Tally, Transfer, Value, in_use};
+use punctual_core::transfer::{Carried, Move, MoveStage, Row, Tally, Transfer, Value, in_use, overtaken};
 use rusqlite::types::Value as Stored;
 use rusqlite::{Connection, params, params_from_iter};
 
@@ -39,6 +39,7 @@ impl Transfer for SqliteStore {
     async fn begin_to_leave(&self, part: &Move, why: &str) -> StoreResult<()> {
         let (part, why) = (part.clone(), why.to_owned());
         self.write(move |tx| {
+            tx.expect_part(&[None, Some(MoveStage::Arrived)])?;
             tx.note_part(&part)?;
             tx.freeze(FreezeLevel::Starts, &why).map(drop)
         })
@@ -47,7 +48,11 @@ impl Transfer for SqliteStore {
 
     async fn stop_writing(&self, why: &str) -> StoreResult<()> {
         let why = why.to_owned();
-        self.write(move |tx| tx.freeze(FreezeLevel::Writes, &why).map(drop)).await
+        self.write(move |tx| {
+            tx.expect_part(&[Some(MoveStage::Leaving)])?;
+            tx.freeze(FreezeLevel::Writes, &why).map(drop)
+        })
+        .await
     }
 
     async fn stay(&self) -> StoreResult<()> {
@@ -62,6 +67,7 @@ impl Transfer for SqliteStore {
     async fn note_left(&self, why: &str) -> StoreResult<()> {
         let why = why.to_owned();
         self.write(move |tx| {
+            tx.expect_part(&[Some(MoveStage::Leaving)])?;
             tx.note_stage(MoveStage::Left)?;
             tx.freeze(FreezeLevel::Writes, &why).map(drop)
         })
@@ -71,6 +77,7 @@ impl Transfer for SqliteStore {
     async fn begin_to_arrive(&self, part: &Move, why: &str) -> StoreResult<()> {
         let (part, why) = (part.clone(), why.to_owned());
         self.write(move |tx| {
+            tx.expect_part(&[None])?;
             if let Some(table) = table_in_use(tx.connection())? {
                 return Err(in_use(table).into());
             }
@@ -96,6 +103,7 @@ impl Transfer for SqliteStore {
     async fn refuse_more(&self, why: &str) -> StoreResult<()> {
         let why = why.to_owned();
         self.write(move |tx| {
+            tx.expect_part(&[Some(MoveStage::Arriving), Some(MoveStage::Abandoned)])?;
             tx.note_stage(MoveStage::Abandoned)?;
             tx.freeze(FreezeLevel::Writes, &why).map(drop)
         })
@@ -104,6 +112,7 @@ impl Transfer for SqliteStore {
 
     async fn arrive(&self) -> StoreResult<()> {
         self.write_plans(|tx| {
+            tx.expect_part(&[Some(MoveStage::Arriving)])?;
             tx.thaw()?;
             tx.arrive()
         })
@@ -210,6 +219,11 @@ fn neutral(table: &Table, row: &rusqlite::Row<'_>) -> Result<Row, Unreadable> {
 }
 
 impl Tx<'_> {
+    fn expect_part(&self, expected: &[Option<MoveStage>]) -> StoreResult<()> {
+        let stage = read_part(self.connection())?.map(|part| part.stage);
+        if expected.contains(&stage) { Ok(()) } else { Err(overtaken()) }
+    }
+
     fn note_part(&self, part: &Move) -> StoreResult<()> {
         let note = "INSERT INTO punctual_moves (id, move_id, stage, other, began_at) VALUES (1, ?1, ?2, ?3, ?4)
                     ON CONFLICT (id) DO UPDATE SET move_id = excluded.move_id, stage = excluded.stage,
@@ -225,7 +239,7 @@ impl Tx<'_> {
     fn take_in(&self, table: &'static Table, rows: Vec<Row>, before: &Carried, after: &Carried) -> StoreResult<()> {
         let begin = "UPDATE punctual_moves SET writing = 1 WHERE stage = 'arriving'";
         if self.execute(begin, [])? == 0 {
-            return Err(StoreError::Internal("the store takes nothing in".to_owned()));
+            return Err(overtaken());
         }
         let insert = insert(table);
         for row in rows {
@@ -246,7 +260,7 @@ impl Tx<'_> {
         let (sum, rows) = (format!("{:032x}", after.tally.sum), count(after.tally.rows));
         let noted = params![after.table, key, rows, sum, after.whole, count(before.tally.rows)];
         if self.execute(note, noted)? == 0 {
-            return Err(StoreError::Unavailable("somebody else carries this table over at the same time".to_owned()));
+            return Err(overtaken());
         }
         Ok(())
     }

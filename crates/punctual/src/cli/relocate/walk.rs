@@ -49,6 +49,12 @@ fn conflict(words: impl Into<String>) -> Stop {
     Stop::Failed(Exit::Conflict, words.into())
 }
 
+/// For people, who need no more.
+fn this_second() -> Timestamp {
+    let now = Timestamp::now();
+    now.round(jiff::Unit::Second).unwrap_or(now)
+}
+
 /// For people who wait, and for those who look into a log.
 fn say(words: &str) {
     eprintln!("{words}");
@@ -92,7 +98,7 @@ impl Walk {
             let why = format!(
                 "it has moved to {} at {}; work on that one: --database {}",
                 self.to.name,
-                Timestamp::now(),
+                this_second(),
                 self.to.name
             );
             self.from.store.note_left(&why).await.map_err(|error| self.from.refused(error))?;
@@ -141,9 +147,9 @@ impl Walk {
 
     async fn begin_to_arrive(&self, id: Uuid) -> Result<(), Stop> {
         let (_, to) = self.parts().await?;
-        if to.is_some() {
-            let freed = self.from.store.stay().await.map_err(|error| self.from.refused(error));
-            return freed.and(Err(conflict("--from and --to are the same store; name another one with --to")));
+        if to.is_some_and(|to| to.id == id && to.stage == MoveStage::Leaving) {
+            self.from.store.stay().await.map_err(|error| self.from.refused(error))?;
+            return Err(conflict("--from and --to are the same store; name another one with --to"));
         }
         let why = format!(
             "{} is being moved into it, and is not here yet; let `punctual move --from {} --to {}` finish that",
@@ -152,8 +158,10 @@ impl Walk {
         match self.to.store.begin_to_arrive(&self.part(id, MoveStage::Arriving), &why).await {
             Ok(()) => Ok(()),
             Err(error) => {
-                // Somebody was faster, or it cannot be frozen: the first store is not kept waiting for that.
-                self.from.store.stay().await.map_err(|error| self.from.refused(error))?;
+                // Unless somebody else is about to go on with it, the first store is not kept waiting for that.
+                if self.parts().await?.1.is_none() {
+                    self.from.store.stay().await.map_err(|error| self.from.refused(error))?;
+                }
                 Err(self.to.refused(error))
             }
         }
@@ -188,7 +196,7 @@ impl Walk {
                 return if self.cut { Ok(still) } else { Err(self.give_up(still).await?) };
             }
             if still != said {
-                say(&format!("waiting for {still} running jobs"));
+                say(&format!("waiting for {still} running {}", if still == 1 { "job" } else { "jobs" }));
                 said = still;
             }
             sleep(LOOK).await;
@@ -280,7 +288,10 @@ impl Walk {
         let Some(from) = from.filter(|part| part.stage == MoveStage::Leaving && part.other == self.to.name) else {
             return Err(conflict(format!("{} is not being moved to {}", self.from.name, self.to.name)));
         };
-        let to = to.filter(|part| part.id == from.id);
+        if let Some(other) = to.as_ref().filter(|to| to.id != from.id) {
+            let told = format!("{} has a part in another move, with {}", self.to.name, other.other);
+            return Err(conflict(format!("{told}; it cannot be known whether this one has ended")));
+        }
         let mut remedy = "";
         match to.map(|part| part.stage) {
             Some(MoveStage::Arrived) => {
@@ -294,7 +305,7 @@ impl Walk {
                 let why = format!(
                     "a move of {} into it was given up at {}, so that it holds a part only; throw it away",
                     self.from.name,
-                    Timestamp::now()
+                    this_second()
                 );
                 self.to.store.refuse_more(&why).await.map_err(|error| self.to.refused(error))?;
             }
