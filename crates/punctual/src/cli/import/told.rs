@@ -108,13 +108,11 @@ fn refused(reading: &Reading) -> Stop {
 
 async fn apply(manifest: &Value, connect: &ConnectArgs, json: bool, out: &mut Output) -> Result<(), Stop> {
     let api = connect.connect().await?;
-    let answer = api.create("/manifest/apply", manifest).await?;
+    api.create("/manifest/apply", &serde_json::json!({ "manifest": manifest })).await?;
     if !json {
         let count = manifest["schedules"].as_object().map_or(0, serde_json::Map::len);
         writeln!(out, "applied: {count} schedules of {}", show::plain(&manifest["owner"]))?;
-        return Ok(());
     }
-    drop(answer);
     Ok(())
 }
 
