@@ -26,6 +26,8 @@
 //! | receipt | what is charged for a graph run, once for each unit |
 //! | owner | whose a schedule, a job or a grant is; others neither see nor use it |
 //! | reservation | exclusive hold of a queue |
+//! | freeze | a store refuses to start anything, or to write anything, until it is thawed |
+//! | move | everything that a store holds is carried into another one, and the first stays frozen |
 //! | calendar | a named set of days and times at which nothing may run |
 //! | notice | news in the outbox, written with what it tells |
 //! | channel | where people are told: a webhook, a mailbox, a chat room, or a dead-man's switch |
@@ -64,6 +66,7 @@ pub mod execution;
 pub mod expression;
 pub mod firing;
 pub mod flow;
+pub mod freeze;
 pub mod grant;
 pub mod graph;
 pub mod health;
@@ -100,6 +103,7 @@ pub mod target;
 pub mod template;
 pub mod timing;
 pub mod trace;
+pub mod transfer;
 pub mod unique;
 pub mod upkeep;
 pub mod virtual_clock;

@@ -12,6 +12,7 @@ use crate::closing::Again;
 use crate::control::Control;
 use crate::execution::Executions;
 use crate::flow::Flows;
+use crate::freeze::Freezing;
 use crate::grant::Grants;
 pub use crate::id::ScheduleKey;
 use crate::id::{ClaimId, JobId, LeaseId, NodeId, ReservationId, ScheduleId};
@@ -141,6 +142,12 @@ pub enum StoreError {
         name: String,
         /// The newest that this program knows.
         known: i64,
+    },
+    /// The store is frozen, and refuses this; nothing was changed.
+    #[error("the store is frozen: {why}")]
+    Frozen {
+        /// Why, and what to do about it.
+        why: String,
     },
     /// Something that must not happen.
     #[error("internal error of the store: {0}")]
@@ -415,6 +422,7 @@ pub trait Store:
     + Control
     + Executions
     + Flows
+    + Freezing
     + Grants
     + Limits
     + Manifests

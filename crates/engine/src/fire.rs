@@ -1,13 +1,14 @@
 //! Firing: the pass that decides what is due, and the loop that sleeps until something is.
 
 use crate::clock::Uptime;
+use crate::frozen::{self, Frozen};
 use crate::measure::Stopwatch;
 use crate::memory::{Fallback, Memory, MemoryOptions, fire_from_memory};
 use crate::phase::Phase;
 use punctual_core::id::{NodeId, ScheduleId};
 use punctual_core::meter::{Meter, NoMeter, StoreVerb};
 use punctual_core::slot::NotRun;
-use punctual_core::store::{Store, StoreResult};
+use punctual_core::store::{Store, StoreError, StoreResult};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -160,6 +161,7 @@ pub async fn run_until(
     let mut memory = Memory::new(options.memory.clone(), options.declared.clone());
     let stopwatch = Stopwatch::new(Arc::clone(&options.meter), uptime);
     let (mut setback, mut changed) = (false, true);
+    let mut frozen = Frozen::default();
     loop {
         let mut stale_in = memory.stale_in(uptime.now(), changed);
         if stale_in == Some(Duration::ZERO) && !setback {
@@ -190,19 +192,33 @@ pub async fn run_until(
             () = sleep(stale_in.unwrap_or_default()), if changed && !setback && stale_in.is_some() => continue,
             () = sleep(nap) => {}
         }
-        setback = fire_somehow(store, options, uptime, &mut memory, watch).await;
+        setback = match fire_somehow(store, options, uptime, &mut memory, watch).await {
+            Ok(setback) => {
+                frozen.is_over("firing");
+                setback
+            }
+            Err(error) => {
+                frozen.is_why("firing", &error);
+                tokio::select! {
+                    () = &mut shutdown => return,
+                    () = sleep(frozen::LOOK) => true,
+                }
+            }
+        };
     }
 }
 
-/// One pass of the store, if it can, and one of memory; says whether it is no use to come back at once.
+/// One pass of the store, if it can, and one of memory; says whether it is no use to come back at once. An error is a
+/// freeze: what must not be fired at all is not fired from memory, either.
 async fn fire_somehow(
     store: &dyn Store, options: &FireOptions, uptime: Uptime, memory: &mut Memory, watch: &mut dyn FireWatch,
-) -> bool {
+) -> StoreResult<bool> {
     let mut setback = true;
     if memory.asks_store(uptime.now()) {
         let stopwatch = Stopwatch::new(Arc::clone(&options.meter), uptime);
         let (fallback, pass) = match fire_pass(store, options.node, options.limit, &stopwatch).await {
             Ok(pass) => (memory.succeeded(), Some(pass)),
+            Err(error @ StoreError::Frozen { .. }) => return Err(error),
             Err(error) => {
                 tracing::warn!("failed to fire what is due: {error}");
                 (memory.failed(uptime.now()), None)
@@ -227,9 +243,10 @@ async fn fire_somehow(
             watch.on_pass(&pass);
         }
         Ok(_) => {}
+        Err(error @ StoreError::Frozen { .. }) => return Err(error),
         Err(error) => tracing::warn!("failed to fire from memory: {error}"),
     }
-    setback
+    Ok(setback)
 }
 
 /// How long until there is something to do in the store.

@@ -10,6 +10,7 @@ pub mod declare;
 pub mod dispatch;
 pub mod fire;
 pub mod flow;
+mod frozen;
 pub mod lease;
 mod measure;
 pub mod memory;

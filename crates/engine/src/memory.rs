@@ -7,7 +7,7 @@ use crate::fire::FirePass;
 use jiff::{SignedDuration, Timestamp};
 use punctual_core::id::{NodeId, ScheduleId};
 use punctual_core::schedule::{FiredFrom, Schedule};
-use punctual_core::store::{Store, StoreResult};
+use punctual_core::store::{Store, StoreError, StoreResult};
 use punctual_core::upkeep::Plans;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -204,6 +204,7 @@ pub async fn fire_from_memory(store: &dyn Store, node: Option<NodeId>, memory: &
         } else {
             match store.fire_remembered(node, due.clone(), Plans::Move).await {
                 Ok(done) => done,
+                Err(error @ StoreError::Frozen { .. }) => return Err(error),
                 // What a program fires from its own memory does not wait for the table of plans.
                 Err(error) => {
                     tracing::warn!("failed to move the plans of schedules that are fired from memory: {error}");

@@ -7,6 +7,7 @@ use crate::declare::declare_once;
 use crate::dispatch::{Desk, DeskOptions, RunningSet};
 use crate::fire::{self, FireOptions, FirePass, FireWatch};
 use crate::flow;
+use crate::frozen::{self, Frozen};
 use crate::lease::HeldLease;
 use crate::measure::{Stopwatch, tell_pass};
 use crate::memory::{Fallback, MemoryOptions};
@@ -163,6 +164,7 @@ pub async fn run_until(
 async fn register(
     store: &dyn Store, executors: &Executors, options: &NodeOptions, uptime: Uptime,
 ) -> StoreResult<HeldLease> {
+    let mut frozen = Frozen::default();
     loop {
         let asked_at = uptime.now();
         let node = NewNode { name: options.name.clone(), offers: executors.job_types() };
@@ -171,6 +173,7 @@ async fn register(
                 tracing::warn!("failed to come to work: {error}");
                 sleep(SETBACK).await;
             }
+            Err(error) if frozen.is_why("this node", &error) => sleep(frozen::LOOK).await,
             result => return Ok(HeldLease::new(result?, options.lease, asked_at)),
         }
     }
@@ -178,12 +181,14 @@ async fn register(
 
 /// Declares the program's schedules, and waits for a store that is out of reach.
 async fn declare(store: &dyn Store, options: &NodeOptions) -> StoreResult<Vec<ScheduleId>> {
+    let mut frozen = Frozen::default();
     loop {
         match declare_once(store, &options.declarations).await {
             Err(error @ (StoreError::Unavailable(_) | StoreError::Full(_))) => {
                 tracing::warn!("failed to declare schedules: {error}");
                 sleep(SETBACK).await;
             }
+            Err(error) if frozen.is_why("declaring schedules", &error) => sleep(frozen::LOOK).await,
             result => return result,
         }
     }
@@ -273,6 +278,7 @@ impl Life {
     async fn work(&mut self, signals: &mut Signals, on_event: &mut (impl FnMut(NodeEvent) + Send)) -> End {
         let mut looks = 0;
         let mut pause = Duration::ZERO;
+        let mut frozen = Frozen::default();
         loop {
             tokio::select! {
                 biased;
@@ -286,12 +292,17 @@ impl Life {
                 () = sleep(pause) => looks += 1,
             }
             match self.desk.exchange(true).await {
-                Ok(done) if done.claimed > 0 => (looks, pause) = (0, LOOKS[0]),
+                Ok(done) if done.claimed > 0 => {
+                    frozen.is_over("claiming");
+                    (looks, pause) = (0, LOOKS[0]);
+                }
                 Ok(done) => {
                     let look = LOOKS.get(looks).copied().unwrap_or(self.options.poll);
                     pause = done.more_in.map_or(look, |more_in| look.min(more_in));
                 }
                 Err(error) if HeldLease::is_over(&error) => return self.fenced().await,
+                // What runs goes on, and is reported when it ends.
+                Err(error) if frozen.is_why("claiming", &error) => pause = frozen::LOOK,
                 Err(error) => {
                     tracing::warn!("failed to exchange work with the store: {error}");
                     pause = SETBACK;
@@ -406,6 +417,11 @@ async fn keep_lease(store: Arc<dyn Store>, beating: Beating, running: RunningSet
                 matches!(tell.try_send(Beat::Answer { beat, sent_at }), Err(TrySendError::Closed(_)))
             }
             Err(error) if HeldLease::is_over(&error) => true,
+            // Nothing is written any more, and so no end of a run could be: another store may go on with them.
+            Err(error @ StoreError::Frozen { .. }) => {
+                tracing::warn!("{error}");
+                true
+            }
             Err(error) => {
                 tracing::warn!("failed to renew the lease: {error}");
                 !lease.holds(uptime.now())

@@ -170,6 +170,9 @@ impl From<StoreError> for Problem {
                 .retry_after(1),
             StoreError::Full(_) => Self::new(StatusCode::INSUFFICIENT_STORAGE, "store_full", words)
                 .remedy("free some space; it goes on by itself"),
+            StoreError::Frozen { .. } => Self::new(StatusCode::SERVICE_UNAVAILABLE, "store_frozen", words)
+                .remedy("do as it says, and send it again; nothing was changed")
+                .retry_after(5),
             StoreError::SchemaTooNew { .. } | StoreError::Internal(_) => {
                 tracing::error!(error = %words, "the store has a fault");
                 Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "something went wrong inside Punctual")

@@ -1,5 +1,6 @@
 //! What PostgreSQL's errors mean to a caller of the store.
 
+use crate::freeze::FROZEN;
 use punctual_core::invalid::Invalid;
 use punctual_core::store::StoreError;
 use tokio_postgres::error::SqlState;
@@ -94,6 +95,7 @@ pub(crate) fn store_error(error: &tokio_postgres::Error) -> StoreError {
     let words = database.message().to_owned();
     let state = database.code();
     match state.code().get(..2) {
+        _ if state.code() == FROZEN => StoreError::Frozen { why: words },
         _ if *state == SqlState::DISK_FULL => StoreError::Full(words),
         // 08 connection, 25006 read-only, 40 rollback, 53 resources, 55 not in the right state, 57 operator.
         Some("08" | "40" | "53" | "55" | "57") => StoreError::Unavailable(words),

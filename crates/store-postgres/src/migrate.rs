@@ -67,6 +67,7 @@ const MIGRATIONS: &[Migration] = &[
         sql: include_str!("../migrations/0016_runs_by_error.sql"),
     },
     Migration { number: 17, name: "manifests", breaking: false, sql: include_str!("../migrations/0017_manifests.sql") },
+    Migration { number: 18, name: "move", breaking: false, sql: include_str!("../migrations/0018_move.sql") },
 ];
 
 /// The oldest server this store works on, as it numbers itself.
@@ -145,8 +146,12 @@ async fn apply_missing(session: &Session) -> Work<Vec<AppliedMigration>> {
         .await?;
     refuse_too_new(session).await?;
     let applied = applied(session).await?;
+    let missing: Vec<&Migration> = MIGRATIONS.iter().filter(|m| m.number > applied).collect();
+    if !missing.is_empty() {
+        refuse_frozen(session).await?;
+    }
     let mut taken = Vec::new();
-    for migration in MIGRATIONS.iter().filter(|m| m.number > applied) {
+    for migration in missing {
         session.word(migration.sql).await?;
         let record = "INSERT INTO punctual_internal.migrations (number, name, breaking) VALUES ($1, $2, $3)";
         session.count(record, &params![migration.number, migration.name, migration.breaking]).await?;
@@ -183,6 +188,20 @@ async fn applied(session: &Session) -> Work<i64> {
     let find = "SELECT coalesce(max(number), 0) FROM punctual_internal.migrations";
     let rows = session.rows(find, &Params::default()).await?;
     Ok(crate::rows::collect(&rows, crate::rows::value)?.pop().unwrap_or(0))
+}
+
+/// What is frozen is being moved, or has been: its schema stays as the other side knows it.
+async fn refuse_frozen(session: &Session) -> Work<()> {
+    let find = "SELECT to_regclass('punctual_internal.frozen') IS NOT NULL";
+    let can_be = session.rows(find, &Params::default()).await?;
+    if !crate::rows::collect(&can_be, crate::rows::value)?.pop().unwrap_or(false) {
+        return Ok(());
+    }
+    let found = session.rows(crate::freeze::FIND, &Params::default()).await?;
+    match crate::rows::collect(&found, crate::freeze::freeze)?.pop() {
+        Some(freeze) => Err(StoreError::Frozen { why: freeze.why }.into()),
+        None => Ok(()),
+    }
 }
 
 async fn refuse_too_new(session: &Session) -> Work<()> {

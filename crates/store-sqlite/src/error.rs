@@ -6,6 +6,9 @@ use rusqlite::ErrorCode;
 /// Translates an error, so that the caller knows whether to try again, to make room, or to look for a fault.
 #[expect(clippy::needless_pass_by_value, reason = "it is handed to map_err")]
 pub(crate) fn store_error(error: rusqlite::Error) -> StoreError {
+    if let Some(frozen) = crate::freeze::frozen_error(&error) {
+        return frozen;
+    }
     let Some(code) = error.sqlite_error_code() else {
         return StoreError::Internal(error.to_string());
     };

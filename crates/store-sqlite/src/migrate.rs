@@ -65,6 +65,7 @@ const MIGRATIONS: &[Migration] = &[
         sql: include_str!("../migrations/0016_runs_by_error.sql"),
     },
     Migration { number: 17, name: "manifests", breaking: false, sql: include_str!("../migrations/0017_manifests.sql") },
+    Migration { number: 18, name: "move", breaking: false, sql: include_str!("../migrations/0018_move.sql") },
 ];
 
 /// Brings the file to the newest schema, or refuses one that is too new; says what that took.
@@ -89,8 +90,12 @@ fn apply_missing(connection: &Connection, now: Timestamp) -> StoreResult<Vec<App
         .query_row("SELECT coalesce(max(number), 0) FROM punctual_migrations", [], |row| row.get(0))
         .map_err(store_error)?;
     refuse_too_new(connection)?;
+    let missing: Vec<&Migration> = MIGRATIONS.iter().filter(|m| m.number > applied).collect();
+    if !missing.is_empty() {
+        refuse_frozen(connection)?;
+    }
     let mut taken = Vec::new();
-    for migration in MIGRATIONS.iter().filter(|m| m.number > applied) {
+    for migration in missing {
         connection.execute_batch(migration.sql).map_err(store_error)?;
         connection
             .execute(
@@ -101,6 +106,16 @@ fn apply_missing(connection: &Connection, now: Timestamp) -> StoreResult<Vec<App
         taken.push(AppliedMigration { number: migration.number, name: migration.name });
     }
     Ok(taken)
+}
+
+/// What is frozen is being moved, or has been: its schema stays as the other side knows it.
+fn refuse_frozen(connection: &Connection) -> StoreResult<()> {
+    let find = "SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'punctual_frozen')";
+    let can_be: bool = connection.query_row(find, [], |row| row.get(0)).map_err(store_error)?;
+    match can_be.then(|| crate::freeze::read_frozen(connection)).transpose()?.flatten() {
+        Some(freeze) => Err(StoreError::Frozen { why: freeze.why }),
+        None => Ok(()),
+    }
 }
 
 /// The newest schema that this program knows.

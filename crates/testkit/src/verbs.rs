@@ -13,6 +13,7 @@ pub mod words {
     pub use punctual_core::cron::CronPreset;
     pub use punctual_core::execution::{Begun, BillingAccount, Execution, Executions, NewExecution, Receipt, Usage};
     pub use punctual_core::flow::{Flow, FlowDefinition, FlowItem, FlowLink, FlowRun, Flows, FlowsAdvanced};
+    pub use punctual_core::freeze::{Freeze, FreezeLevel, Freezing};
     pub use punctual_core::grant::{Grant, Grants, NewGrant};
     pub use punctual_core::graph::GraphEnd;
     pub use punctual_core::id::{
@@ -215,6 +216,14 @@ macro_rules! with_verbs {
                 &self, definition: ScheduleDefinition, grant: NewGrant
             ) -> (Schedule, Grant);
             async fn retry_job_if_ended(&self, id: JobId, by: Option<String>) -> JobId;
+        }
+    };
+    (Freezing, $then:ident $others:tt) => {
+        $then! {
+            Freezing $others
+            async fn frozen(&self) -> Option<Freeze>;
+            async fn freeze(&self, level: FreezeLevel, why: &str) -> Freeze;
+            async fn thaw(&self) -> ();
         }
     };
     (Grants, $then:ident $others:tt) => {

@@ -87,8 +87,14 @@ export function lostLately(nodes: Node[], now: number): Node[] {
   return lost.filter((node) => !alive.has(node.name));
 }
 
+/** Nothing else matters as much: while the store is frozen, nothing starts, or nothing can be changed. */
+function frozenPart({ stats }: Watched): VerdictPart[] {
+  return stats?.frozen ? [{ text: `the store is frozen: ${stats.frozen.why}`, href: 'nodes', isBad: true }] : [];
+}
+
 export function verdict(watched: Watched): Verdict {
   const parts = [
+    ...frozenPart(watched),
     ...failingPart(watched),
     ...overduePart(watched),
     ...stuckPart(watched),

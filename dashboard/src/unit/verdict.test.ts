@@ -34,6 +34,12 @@ test('all well says how many there are and what comes next', () => {
   });
 });
 
+test('a frozen store is told first, and why', () => {
+  const frozen = { level: 'starts', why: 'it is being moved', since: at(-1_000) };
+  const { isWell, parts } = verdict({ ...WELL, stats: { ...stats(), frozen }, failing: [failed('a', 'x')] });
+  assert.deepEqual([isWell, parts[0]?.text], [false, 'the store is frozen: it is being moved']);
+});
+
 test('failures that share an error are told so', () => {
   const failing = [
     failed('a', 'connect to "10.0.0.1:5432": refused after 3 tries'),

@@ -299,6 +299,8 @@ punctual_testkit::with_verbs!(Access, pass_on_outside {
     }
 });
 
+punctual_testkit::with_verbs!(Freezing, pass_on_outside {});
+
 punctual_testkit::with_verbs!(Grants, pass_on_outside {
     async fn grant(&self, id: GrantId) -> StoreResult<Option<Grant>> {
         self.reach()?.grant(id).await

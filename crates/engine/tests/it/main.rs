@@ -6,6 +6,7 @@ mod desk;
 mod faulty;
 mod figures;
 mod fire;
+mod frozen;
 mod grants;
 mod http;
 mod memory;

@@ -113,6 +113,17 @@ impl RunningNode {
         self.events.recv().await.unwrap()
     }
 
+    /// Leaves, and has nothing else to say than this.
+    pub(crate) async fn leave_saying(mut self, last: &[NodeEvent]) {
+        drop(std::mem::replace(&mut self.stop, oneshot::channel().0));
+        self.task.await.unwrap();
+        let mut said = Vec::new();
+        while let Ok(event) = self.events.try_recv() {
+            said.push(event);
+        }
+        assert_eq!(said, last);
+    }
+
     pub(crate) async fn leave(self) {
         drop(self.stop);
         self.task.await.unwrap();

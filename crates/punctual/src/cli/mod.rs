@@ -24,6 +24,8 @@ mod log;
 mod migrate;
 #[cfg(feature = "cli")]
 mod pages;
+#[cfg(feature = "cli")]
+mod relocate;
 #[cfg(feature = "server")]
 mod serve;
 mod signals;
@@ -76,6 +78,8 @@ enum Command {
     Backup(backup::BackupArgs),
     #[cfg(feature = "cli")]
     Restore(backup::RestoreArgs),
+    #[cfg(feature = "cli")]
+    Move(relocate::MoveArgs),
     Config(config::ConfigArgs),
     #[cfg(feature = "cli")]
     Completions(pages::CompletionsArgs),
@@ -207,6 +211,8 @@ fn carry_out(out: &mut Output) -> Result<(), Stop> {
         Command::Backup(args) => args.run(out),
         #[cfg(feature = "cli")]
         Command::Restore(args) => args.run(out),
+        #[cfg(feature = "cli")]
+        Command::Move(args) => args.run(out),
         Command::Config(args) => args.run(&line, &files, out),
         #[cfg(feature = "cli")]
         Command::Completions(args) => args.run(line, out),

@@ -21,7 +21,7 @@ use tokio::task::JoinHandle;
 use super::data::DataFolder;
 use super::langgraph::LangGraphArgs;
 use super::traces::Traces;
-use super::worker::{Surroundings, WorkerArgs, runtime, without_password};
+use super::worker::{Surroundings, WorkerArgs, refuse_frozen, runtime, without_password};
 use super::{Output, Stop};
 
 /// Run a server: the HTTP API and everything a worker does, on a data folder that no other server has.
@@ -113,6 +113,7 @@ impl ServeArgs {
             ..Settings::default()
         };
         let store = punctual::open(database).await?;
+        refuse_frozen(store.as_ref()).await?;
         let api = Api::start(Arc::clone(&store), socket, settings, providers, folder).await?;
         let database = without_password(database);
         folder.tell(&database, api.url())?;

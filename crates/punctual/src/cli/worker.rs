@@ -10,9 +10,10 @@ use clap::Args;
 use jiff::SignedDuration;
 use punctual::calls::CallOptions;
 use punctual_core::duration::parse_duration;
+use punctual_core::freeze::{Freeze, FreezeLevel};
 use punctual_core::health::Health;
 use punctual_core::meter::{Meter, NoMeter};
-use punctual_core::store::Store;
+use punctual_core::store::{Store, StoreError};
 use punctual_core::trace::Tracer;
 use punctual_engine::dispatch::DeskOptions;
 use punctual_engine::flow::{FLOW, FlowExecutor};
@@ -32,7 +33,7 @@ use super::health::Pulse;
 use super::log::{self, LogFormat};
 use super::signals::Signals;
 use super::traces::{self, Traces};
-use super::{Output, Stop};
+use super::{Exit, Output, Stop};
 
 /// Take jobs from the queue and run them; fire schedules when they are due.
 #[derive(Args)]
@@ -205,6 +206,7 @@ impl WorkerArgs {
         let graphs = self.graphs.caller(folder.as_ref(), None)?;
         runtime(self.log_format)?.block_on(async {
             let store = punctual::open(url).await?;
+            refuse_frozen(store.as_ref()).await?;
             let meter: Arc<dyn Meter> = Arc::new(NoMeter);
             let spans = Traces::start(Arc::clone(&meter))?;
             let (tracer, health) = (spans.tracer(), Arc::default());
@@ -278,6 +280,16 @@ impl WorkerArgs {
     }
 }
 
+/// Nobody begins to work where nothing can be written: what he would wait for may never come.
+pub(crate) async fn refuse_frozen(store: &dyn Store) -> Result<(), Stop> {
+    match store.frozen().await? {
+        Some(Freeze { level: FreezeLevel::Writes, why, .. }) => {
+            Err(Stop::Failed(Exit::Conflict, StoreError::Frozen { why }.to_string()))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// What a node runs on. Warnings are heard from here on.
 pub(crate) fn runtime(format: LogFormat) -> Result<Runtime, Stop> {
     log::begin(format);
@@ -338,13 +350,14 @@ fn tell(out: &mut Output, event: &NodeEvent, name: &str, url: &str) -> std::io::
 /// An address as it may be shown: a password stays unsaid.
 pub(crate) fn without_password(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
-    match rest.rsplit_once('@') {
-        Some((user, host)) => {
-            let user = user.split_once(':').map_or(user, |(user, _)| user);
-            format!("{scheme}://{user}@{host}")
-        }
-        None => url.to_owned(),
-    }
+    let told = match rest.rsplit_once('@') {
+        Some((user, host)) => format!("{}@{host}", user.split_once(':').map_or(user, |(user, _)| user)),
+        None => rest.to_owned(),
+    };
+    // A setting of that name is one, too.
+    let (place, settings) = told.split_once('?').unwrap_or((&told, ""));
+    let kept: Vec<&str> = settings.split('&').filter(|it| !it.is_empty() && !it.starts_with("password=")).collect();
+    if kept.is_empty() { format!("{scheme}://{place}") } else { format!("{scheme}://{place}?{}", kept.join("&")) }
 }
 
 /// Tells systemd (`Type=notify`) where we are, if it started us.

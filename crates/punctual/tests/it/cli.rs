@@ -200,9 +200,10 @@ const STORY: &[(&str, Prints)] = &[
 ];
 
 /// Commands that ask no API, or need more than a store, and are tried elsewhere.
-const WITHOUT_API: [&str; 19] = [
+const WITHOUT_API: [&str; 22] = [
     "alert acknowledge",
     "alert show",
+    "backup",
     "completions",
     "config",
     "cron explain",
@@ -218,6 +219,8 @@ const WITHOUT_API: [&str; 19] = [
     "import systemd",
     "man",
     "migrate",
+    "move",
+    "restore",
     "serve",
     "worker",
 ];
@@ -247,7 +250,7 @@ fn kept(folder: &TempDir) -> BTreeMap<String, String> {
 }
 
 /// Where the commands go to.
-struct Place {
+pub(crate) struct Place {
     arguments: Vec<String>,
     kept: BTreeMap<String, String>,
     _server: Option<Server>,
@@ -255,13 +258,13 @@ struct Place {
 }
 
 impl Place {
-    fn local(world: &World) -> Self {
+    pub(crate) fn local(world: &World) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let arguments = vec!["--database".to_owned(), world.url.clone()];
         Self { arguments, kept: kept(&folder), _server: None, _folder: folder }
     }
 
-    fn remote(world: &World) -> Self {
+    pub(crate) fn remote(world: &World) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let data = folder.path().to_str().unwrap();
         let server = Server::on(&["--data", data, "--database", &world.url]);
@@ -271,7 +274,7 @@ impl Place {
     }
 
     /// Runs a line of the story, and keeps the id that it printed.
-    fn tell(&mut self, line: &str) -> Output {
+    pub(crate) fn tell(&mut self, line: &str) -> Output {
         let mut arguments = Vec::new();
         let mut keep = None;
         for word in words(line) {
@@ -308,7 +311,7 @@ fn check(document: &Value, schema: &Value, value: &Value, line: &str) {
     assert!(wrong.is_empty(), "{line}: {wrong:#?} in {value:#}");
 }
 
-fn tell_all(place: &mut Place) {
+pub(crate) fn tell_all(place: &mut Place) {
     let document = document();
     for (line, prints) in STORY {
         let output = place.tell(line);

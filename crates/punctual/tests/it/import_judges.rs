@@ -28,7 +28,7 @@ const MOMENTS: [(&str, &str); 8] = [
 ];
 
 /// Every form of `OnCalendar=`.
-const FORMS: [&str; 76] = [
+const FORMS: [&str; 80] = [
     "minutely",
     "hourly",
     "daily",
@@ -59,7 +59,7 @@ const FORMS: [&str; 76] = [
     "*:*:10,20,30",
     "*-*-* *:*:0/20",
     "*:0/15:10,20",
-    "0/6:30",
+    "*-*-* 0/6:30",
     "8..17:00",
     "8..17/3:00",
     "1,2:3",
@@ -105,26 +105,49 @@ const FORMS: [&str; 76] = [
     "Mon..Fri 09:30 Asia/Tokyo",
     "daily UTC",
     "*-*-* 02:30 America/New_York",
+    "Mon *-*-13",
+    "Tue *-*-10..12,20",
+    "Fri *-*~01",
+    "Mon,Thu *-1,4,12~02..09 07:15",
 ];
 
 /// Forms that cannot be the same, and must say so.
-const UNLIKE: [&str; 6] = ["*-*~03", "*-02~01..03", "Mon *-*-13", "*:*:0.5", "2025/3-01-01", "Tue *-*-10..12,20"];
+const UNLIKE: [&str; 4] = ["*-*~03", "*-02~01..03", "*:*:0.5", "2025/3-01-01"];
 
-/// Writes a timer for each form and imports them; schedules by timer, and the report.
-fn import_timers(forms: &[&str], tz: &str) -> (BTreeMap<String, Vec<Value>>, Vec<Value>) {
-    let folder = tempfile::tempdir().unwrap();
-    for (number, form) in forms.iter().enumerate() {
-        let unit = |kind: &str| folder.path().join(format!("t{number}.{kind}"));
-        std::fs::write(unit("timer"), format!("[Timer]\nOnCalendar={form}\n")).unwrap();
-        std::fs::write(unit("service"), "[Service]\nType=oneshot\nExecStart=/bin/true\n").unwrap();
+/// Timers that were imported, each for one form.
+struct Timers {
+    answer: Value,
+    /// The schedules of each timer, which may be several.
+    schedules: BTreeMap<usize, Vec<Value>>,
+}
+
+impl Timers {
+    fn import(forms: &[&str], tz: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        for (number, form) in forms.iter().enumerate() {
+            let unit = |kind: &str| folder.path().join(format!("t{number}.{kind}"));
+            std::fs::write(unit("timer"), format!("[Timer]\nOnCalendar={form}\n")).unwrap();
+            std::fs::write(unit("service"), "[Service]\nType=oneshot\nExecStart=/bin/true\n").unwrap();
+        }
+        let answer = import(&["systemd", folder.path().to_str().unwrap(), "--tz", tz]);
+        let mut schedules: BTreeMap<usize, Vec<Value>> = BTreeMap::new();
+        for (name, definition) in answer["manifest"]["schedules"].as_object().unwrap() {
+            let number = name[1..].split('-').next().unwrap().parse().unwrap();
+            schedules.entry(number).or_default().push(definition.clone());
+        }
+        Self { answer, schedules }
     }
-    let answer = import(&["systemd", folder.path().to_str().unwrap(), "--tz", tz]);
-    let mut by_timer: BTreeMap<String, Vec<Value>> = BTreeMap::new();
-    for (name, definition) in answer["manifest"]["schedules"].as_object().unwrap() {
-        let timer = name.split('-').next().unwrap().to_owned();
-        by_timer.entry(timer).or_default().push(definition.clone());
+
+    /// What the report says about a timer beyond notes.
+    fn told(&self, number: usize) -> Vec<&Value> {
+        let of = |each: &&Value| each["file"].as_str().unwrap().ends_with(&format!("/t{number}.timer"));
+        self.answer["report"].as_array().unwrap().iter().filter(of).filter(|each| each["kind"] != "note").collect()
     }
-    (by_timer, answer["report"].as_array().unwrap().clone())
+
+    fn fires(&self, number: usize, after: Timestamp, count: usize) -> Vec<Timestamp> {
+        let definitions = self.schedules.get(&number).unwrap_or_else(|| panic!("{:?}", self.told(number)));
+        fires(&self.answer["manifest"], definitions, after, count)
+    }
 }
 
 fn import(args: &[&str]) -> Value {
@@ -133,8 +156,8 @@ fn import(args: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// The first fires of one or several schedules together.
-fn fires(definitions: &[Value], after: Timestamp, count: usize) -> Vec<Timestamp> {
+/// The first fires of one or several schedules of a manifest together, without those that a calendar closes.
+fn fires(manifest: &Value, definitions: &[Value], after: Timestamp, count: usize) -> Vec<Timestamp> {
     let mut all = BTreeSet::new();
     for definition in definitions {
         let text = |field: &str| definition[field].as_str();
@@ -147,13 +170,27 @@ fn fires(definitions: &[Value], after: Timestamp, count: usize) -> Vec<Timestamp
         let bound = |field: &str| text(field).map(|at| at.parse::<Timestamp>().unwrap());
         let from = bound("starts_at").map_or(after, |from| after.max(from - SignedDuration::from_secs(1)));
         let until = bound("ends_at").unwrap_or(Timestamp::MAX);
-        all.extend(clock.fires_after(from).take_while(|fire| *fire <= until).take(count));
+        let closed = text("calendar").map(|name| &manifest["calendars"][name]);
+        let is_open = |fire: &Timestamp| closed.is_none_or(|rules| is_open(rules, *fire));
+        all.extend(clock.fires_after(from).take_while(|fire| *fire <= until).filter(is_open).take(count));
     }
     all.into_iter().take(count).collect()
 }
 
-/// What systemd says about a form, or `None` when it refuses it.
-fn systemd_fires(form: &str, tz: &str, after: Timestamp, count: usize) -> Option<Vec<Timestamp>> {
+fn is_open(rules: &Value, at: Timestamp) -> bool {
+    let day = at.to_zoned(zone(rules["timezone"].as_str().unwrap()).unwrap()).strftime("%A").to_string().to_lowercase();
+    !rules["weekdays"].as_array().unwrap().iter().any(|closed| closed == &Value::from(day.as_str()))
+}
+
+/// What systemd says about a form.
+enum Verdict {
+    Fires(Vec<Timestamp>),
+    Refused,
+    /// Some versions go round in circles where a clock change swallows midnight, and say so.
+    Stuck,
+}
+
+fn ask_systemd(form: &str, tz: &str, after: Timestamp, count: usize) -> Verdict {
     let base = after.strftime("%Y-%m-%d %H:%M:%S UTC").to_string();
     let output = Command::new("systemd-analyze")
         .args(["calendar", &format!("--iterations={count}"), &format!("--base-time={base}"), form])
@@ -162,7 +199,8 @@ fn systemd_fires(form: &str, tz: &str, after: Timestamp, count: usize) -> Option
         .output()
         .unwrap_or_else(|error| panic!("systemd-analyze is needed: run `cargo xtask deps`: {error}"));
     if !output.status.success() {
-        return None;
+        let stuck = String::from_utf8_lossy(&output.stderr).contains("Infinite loop");
+        return if stuck { Verdict::Stuck } else { Verdict::Refused };
     }
     let time = |line: &str| {
         let words: Vec<&str> = line.strip_suffix(" UTC")?.split_whitespace().collect();
@@ -171,21 +209,24 @@ fn systemd_fires(form: &str, tz: &str, after: Timestamp, count: usize) -> Option
     };
     let text = String::from_utf8(output.stdout).unwrap();
     let told: BTreeSet<Timestamp> = text.lines().filter_map(time).collect();
-    Some(told.into_iter().filter(|at| *at > after).collect())
+    Verdict::Fires(told.into_iter().filter(|at| *at > after).collect())
 }
 
 #[test]
 fn every_form_of_a_calendar_elapses_when_systemd_says() {
     for tz in MOMENTS.iter().map(|(tz, _)| *tz).collect::<BTreeSet<_>>() {
-        let (by_timer, report) = import_timers(&FORMS, tz);
-        let left_out: Vec<&Value> = report.iter().filter(|each| each["kind"] == "left_out").collect();
-        assert!(left_out.is_empty(), "{left_out:?}");
+        let imported = Timers::import(&FORMS, tz);
         for (number, form) in FORMS.iter().enumerate() {
-            let definitions = &by_timer[&format!("t{number}")];
             for (_, after) in MOMENTS.iter().filter(|(of, _)| *of == tz) {
                 let after = after.parse().unwrap();
-                let judged = systemd_fires(form, tz, after, 20).unwrap_or_else(|| panic!("systemd refuses {form}"));
-                assert_eq!(fires(definitions, after, judged.len().max(1)), judged, "{form} in {tz}: {definitions:?}");
+                match ask_systemd(form, tz, after, 20) {
+                    Verdict::Fires(judged) => {
+                        let found = imported.fires(number, after, judged.len().max(1));
+                        assert_eq!(found, judged, "{form} in {tz}: {:?}", imported.schedules[&number]);
+                    }
+                    Verdict::Refused => panic!("systemd refuses {form}"),
+                    Verdict::Stuck => assert_eq!(tz, "America/Santiago", "{form}"),
+                }
             }
         }
     }
@@ -193,11 +234,9 @@ fn every_form_of_a_calendar_elapses_when_systemd_says() {
 
 #[test]
 fn what_cannot_elapse_the_same_is_told() {
-    let (_, report) = import_timers(&UNLIKE, "UTC");
+    let imported = Timers::import(&UNLIKE, "UTC");
     for (number, form) in UNLIKE.iter().enumerate() {
-        let about = |each: &&Value| each["file"].as_str().unwrap().ends_with(&format!("/t{number}.timer"));
-        let kinds: Vec<&str> = report.iter().filter(about).filter_map(|each| each["kind"].as_str()).collect();
-        assert!(kinds.iter().any(|kind| matches!(*kind, "left_out" | "differs")), "{form}: {kinds:?}");
+        assert!(!imported.told(number).is_empty(), "{form}");
     }
 }
 
@@ -225,36 +264,30 @@ fn form() -> impl Strategy<Value = String> {
     (days, date, time).prop_map(|(days, date, (h, m, s))| format!("{days}{date} {h}:{m}:{s}"))
 }
 
+/// Without clock changes: at them the forms above are compared, and there systemd itself slips now and then.
 #[test]
 fn calendars_made_up_by_chance_elapse_when_systemd_says() {
+    let tz = "Asia/Kolkata";
     let mut runner = TestRunner::new(Config::default());
     let made: Vec<String> = (0..160).map(|_| form().new_tree(&mut runner).unwrap().current()).collect();
-    let tz = "America/New_York";
-    let known: Vec<&str> = made
-        .iter()
-        .map(String::as_str)
-        .filter(|form| systemd_fires(form, tz, Timestamp::UNIX_EPOCH, 1).is_some())
-        .collect();
-    let (by_timer, report) = import_timers(&known, tz);
+    let is_taken = |form: &&str| !matches!(ask_systemd(form, tz, Timestamp::UNIX_EPOCH, 1), Verdict::Refused);
+    let known: Vec<&str> = made.iter().map(String::as_str).filter(is_taken).collect();
+    let imported = Timers::import(&known, tz);
     let mut compared = 0;
     for (number, form) in known.iter().enumerate() {
-        let about = |each: &&Value| each["file"].as_str().unwrap().ends_with(&format!("/t{number}.timer"));
-        let told = report.iter().filter(about).any(|each| {
-            let what = each["what"].as_str().unwrap();
-            each["kind"] == "left_out" || what.contains("leap years")
-        });
-        let Some(definitions) = by_timer.get(&format!("t{number}")).filter(|_| !told) else {
-            assert!(told, "{form} is neither imported nor told");
+        // February's days from the end are told to differ.
+        if imported.told(number).iter().any(|each| each["what"].as_str().unwrap().contains("leap years")) {
             continue;
-        };
-        for after in ["2025-03-08T12:00:00Z", "2025-10-31T12:00:00Z"] {
+        }
+        for after in ["2025-03-08T12:00:00Z", "2027-10-31T12:00:00Z"] {
             let after = after.parse().unwrap();
-            let judged = systemd_fires(form, tz, after, 12).unwrap();
-            assert_eq!(fires(definitions, after, judged.len()), judged, "{form}: {definitions:?}");
+            let Verdict::Fires(judged) = ask_systemd(form, tz, after, 12) else { panic!("{form} is not judged") };
+            let found = imported.fires(number, after, judged.len().max(1));
+            assert_eq!(found, judged, "{form}: {:?}", imported.schedules[&number]);
         }
         compared += 1;
     }
-    assert!(compared * 2 > known.len() && compared > 50, "only {compared} of {} could be compared", known.len());
+    assert!(compared * 4 > known.len() * 3 && compared > 80, "only {compared} of {} could be compared", known.len());
 }
 
 /// What Debian's packages bring, one folder each.
@@ -293,8 +326,13 @@ fn timers_of_debians_packages_elapse_when_systemd_says() {
                 };
                 for after in ["2026-03-27T12:00:00Z", "2026-10-23T12:00:00Z"] {
                     let after = after.parse().unwrap();
-                    let judged = systemd_fires(forms[0].trim(), tz, after, 20).unwrap();
-                    assert_eq!(fires(std::slice::from_ref(definition), after, 20), judged, "{stem}: {}", forms[0]);
+                    let Verdict::Fires(judged) = ask_systemd(forms[0].trim(), tz, after, 20) else { panic!("{stem}") };
+                    assert_eq!(
+                        fires(&answer["manifest"], std::slice::from_ref(definition), after, 20),
+                        judged,
+                        "{stem}: {}",
+                        forms[0]
+                    );
                 }
                 compared += 1;
             }
@@ -424,10 +462,11 @@ fn crontabs_of_debians_packages_fire_as_the_manual_page_says() {
                     let walked = Fields::parse(&words).walk(&tz, from, 4 * 24 * 60);
                     let definition = &answer["manifest"]["schedules"][name];
                     let until = from + SignedDuration::from_hours(96);
-                    let imported: Vec<Timestamp> = fires(std::slice::from_ref(definition), from, 6000)
-                        .into_iter()
-                        .take_while(|fire| *fire <= until)
-                        .collect();
+                    let imported: Vec<Timestamp> =
+                        fires(&answer["manifest"], std::slice::from_ref(definition), from, 6000)
+                            .into_iter()
+                            .take_while(|fire| *fire <= until)
+                            .collect();
                     assert_eq!(imported, walked, "{path}: {line}");
                 }
                 lines += 1;

@@ -102,6 +102,11 @@ impl World {
         Self { store, url, data, effects: folder.path().join("effects"), _folder: folder }
     }
 
+    /// The same with the lines that jobs leave for another one: those that are moved over from it.
+    pub fn with_effects_of(self, other: &Self) -> Self {
+        Self { effects: other.effects.clone(), ..self }
+    }
+
     /// The file, on SQLite.
     pub fn file(&self) -> &Path {
         match &self.data {
@@ -313,11 +318,12 @@ impl World {
                 match store.enqueue_jobs(vec![NewJob::new(target.clone())]).await {
                     Ok(made) => acknowledged.extend(made),
                     // Not acknowledged: it may be there or not.
-                    Err(StoreError::Unavailable(_) | StoreError::Full(_)) => {}
+                    Err(StoreError::Unavailable(_) | StoreError::Full(_) | StoreError::Frozen { .. }) => {}
                     Err(error) => panic!("{error}"),
                 }
                 tokio::time::sleep(Duration::from_millis(15)).await;
-                while store.queued_jobs("default", None, 30).await.is_ok_and(|waiting| waiting.len() >= 30) {
+                let many = async || store.queued_jobs("default", None, 30).await.is_ok_and(|jobs| jobs.len() >= 30);
+                while !stopped.load(Ordering::SeqCst) && many().await {
                     tokio::time::sleep(Duration::from_millis(15)).await;
                 }
             }

@@ -11,6 +11,7 @@ use axum::Json;
 use axum::extract::State;
 use jiff::{SignedDuration, Timestamp};
 use punctual_core::access::{AuditRow, Role};
+use punctual_core::freeze::Freeze;
 use punctual_core::id::{AuditId, NodeId};
 use punctual_core::readings::NodeRow;
 use punctual_core::run::Outcome;
@@ -100,7 +101,26 @@ pub(crate) struct Stats {
     schedules: ScheduleStats,
     /// Nodes that hold a lease.
     nodes: u64,
+    /// The freeze that is in force: while there is one, some or all writing is refused.
+    frozen: Option<FreezeBody>,
     now: Timestamp,
+}
+
+/// A freeze of the store.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct FreezeBody {
+    /// `starts`: nothing is fired or claimed. `writes`: nothing is written.
+    #[schema(example = "starts")]
+    level: &'static str,
+    /// Why, and what to do about it.
+    why: String,
+    since: Timestamp,
+}
+
+impl From<Freeze> for FreezeBody {
+    fn from(freeze: Freeze) -> Self {
+        Self { level: freeze.level.as_str(), why: freeze.why, since: freeze.since }
+    }
 }
 
 /// How runs ended.
@@ -153,6 +173,7 @@ pub(crate) async fn stats(State(state): State<AppState>, Asked(asked): Asked<Sta
             with_problem: found.with_problem,
         },
         nodes: found.nodes,
+        frozen: state.store.frozen().await?.map(FreezeBody::from),
         now,
     }))
 }

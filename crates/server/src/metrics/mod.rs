@@ -20,6 +20,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 use punctual_core::access::Role;
+use punctual_core::freeze::Freeze;
 use punctual_core::meter::Meter;
 use render::StoreFigures;
 use serde::Deserialize;
@@ -97,7 +98,10 @@ async fn ready(State(state): State<AppState>, Asked(asked): Asked<Readiness>) ->
             .remedy("ask another one"));
     }
     let now = state.store.now().await?;
-    let troubles = state.shared.health.troubles(now);
+    let mut troubles = state.shared.health.troubles(now);
+    if let Some(Freeze { why, since, .. }) = state.store.frozen().await? {
+        troubles.insert(0, format!("the store is frozen since {since}: {why}"));
+    }
     if troubles.is_empty() {
         return Ok("ok".to_owned());
     }

@@ -9,6 +9,7 @@ use punctual_core::slot::SlotRow;
 use punctual_core::store::{ScheduleKey, Store};
 use punctual_core::target::{Sql, Target};
 use punctual_core::timing::TimingSpec;
+use punctual_core::transfer::Transfer;
 use punctual_store_postgres::{PostgresOptions, PostgresStore};
 use punctual_testkit::harness::block_on;
 use punctual_testkit::postgres::Database;
@@ -324,5 +325,26 @@ fn b01_schedules_from_before_the_surface_are_there_too() {
         let rows = client.query("SELECT name, schedule, enabled FROM punctual.scheduled_jobs", &[]).await.unwrap();
         let found: Vec<(&str, &str, bool)> = rows.iter().map(|row| (row.get(0), row.get(1), row.get(2))).collect();
         assert_eq!(found, [("kept", "@every 1m30s", false)]);
+    });
+}
+
+#[test]
+fn b01_what_sql_asked_for_is_carried_out_before_the_store_leaves_and_refused_after() {
+    block_on(async {
+        let twins = Twins::new().await;
+        let insert = |name: &str| {
+            format!(
+                "INSERT INTO punctual.scheduled_jobs (name, function_name, schedule) VALUES ('{name}', 'f', '{MONTHLY}')"
+            )
+        };
+        twins.sql(&insert("asked")).await;
+        assert_eq!(twins.schedule("asked").await.state.next_slot_at, None, "nobody has carried it out");
+        twins.own.store.stop_writing("it has moved").await.unwrap();
+        assert!(twins.schedule("asked").await.state.next_slot_at.is_some());
+        assert_eq!(twins.own.number("SELECT count(*) FROM punctual_internal.schedule_requests").await, 0);
+        let late = twins.client.batch_execute(&insert("late")).await.unwrap_err();
+        assert_eq!(late.as_db_error().map(tokio_postgres::error::DbError::message), Some("it has moved"));
+        twins.own.store.stay().await.unwrap();
+        twins.sql(&insert("late")).await;
     });
 }

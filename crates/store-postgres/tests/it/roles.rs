@@ -17,16 +17,19 @@ use tokio_postgres::{Client, NoTls};
 use uuid::Uuid;
 
 /// What a worker may not add to: everything else in the schema is for it to write.
-const NOT_FOR_WORKERS: [&str; 13] = [
+const NOT_FOR_WORKERS: [&str; 16] = [
     "api_tokens",
     "audit_log",
     "billing_accounts",
     "charge_receipts",
     "execution_requests",
+    "frozen",
     "grants",
     "graph_runs",
     "idempotency_keys",
     "migrations",
+    "move_progress",
+    "moves",
     "owner_checks",
     "partitions",
     "scheduled_jobs",

@@ -1,5 +1,6 @@
 //! The SQLite store against the conformance suite, its own plans and its own file.
 
+mod catalogue;
 mod file;
 mod harness;
 mod ledger;

@@ -566,6 +566,12 @@ macro_rules! for_each_conformance_case {
                 d06_what_nobody_asks_for_is_not_kept_twice,
                 a21_a_flow_that_is_replaced_stops_at_once,
             }
+            freeze {
+                c12_a_store_says_whether_and_why_it_is_frozen,
+                a04_a_store_whose_starts_are_frozen_fires_and_claims_nothing_and_finishes_what_runs,
+                c12_a_store_whose_writes_are_frozen_refuses_every_write_and_answers_every_question,
+                c12_a_freeze_binds_everybody_who_has_the_store_open,
+            }
             flows {
                 d12_the_steps_of_a_flow_stand_below_its_run_in_its_trace,
                 d06_steps_follow_one_another_and_pass_on_what_they_return,

@@ -20,6 +20,7 @@ pub mod firing;
 pub mod flow_chance;
 pub mod flow_ends;
 pub mod flows;
+pub mod freeze;
 pub mod gaps;
 pub mod grants;
 pub mod history;

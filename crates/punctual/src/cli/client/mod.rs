@@ -14,7 +14,7 @@ mod grant;
 mod graph;
 mod job;
 mod limit;
-mod manifest;
+pub(crate) mod manifest;
 mod policy;
 mod preset;
 mod queue;

@@ -133,6 +133,11 @@ impl StatusArgs {
             number(&schedules["with_problem"])
         )?;
         writeln!(out, "nodes      {}", number(&stats["nodes"]))?;
+        let frozen = &stats["frozen"];
+        if !frozen.is_null() {
+            let [level, since, why] = ["level", "since", "why"].map(|field| show::plain(&frozen[field]));
+            writeln!(out, "frozen     {level}, since {since}: {why}")?;
+        }
         Ok(())
     }
 }

@@ -114,6 +114,11 @@ impl Crontab<'_> {
         for flag in &entry.flags {
             note_flag(*flag, &mut draft);
         }
+        if user.is_some() {
+            let what = "each line runs as its user, and only a worker that runs as root can be somebody else";
+            let remedy = "run the worker as root, or as that user and remove `user` from the targets";
+            self.reading.remark_once(draft.place.clone(), Kind::Note, what, remedy);
+        }
         self.note_mail(user, &draft.place.clone(), entry.flags.contains(&'n'));
         draft
     }
@@ -128,7 +133,7 @@ impl Crontab<'_> {
             (false, Some(user)) => Some(user),
         };
         match whose {
-            Some(whose) if program == whose => program,
+            Some(whose) if program.starts_with(whose) => program,
             Some(whose) => format!("{whose}-{program}"),
             None => program,
         }
@@ -181,10 +186,6 @@ impl Crontab<'_> {
         }
         if let Some(user) = user {
             target["user"] = json!(user);
-            if user != "root" {
-                let what = format!("it runs as {user}, which only a worker that runs as root can do");
-                draft.remark(Kind::Note, what, "run the worker as root, or as that user and remove `user`");
-            }
         }
         match self.home(user, &env) {
             Some(home) => target["cwd"] = json!(home),

@@ -33,7 +33,7 @@ pub(crate) struct KubernetesOptions {
 ///
 /// `$1` is what the Job's name begins with, `$2` the `CronJob`; what is left says in which namespace.
 const KUBECTL: &str = r#"job="$1-${PUNCTUAL_JOB_ID##*-}"; from="cronjob/$2"; end=; shift 2
-trap 'kubectl "$@" delete job "$job" --wait=false; exit 143' TERM INT
+trap 'kill "$!" 2>&-; kubectl "$@" delete job "$job" --wait=false; exit 143' TERM INT
 kubectl "$@" create job "$job" --from="$from" || exit
 until [ -n "$end" ]; do
   sleep 2 & wait $!

@@ -113,7 +113,9 @@ fn draft(job: &Job, timezone: &str, reached: &Reached) -> Result<Draft, Refused>
     draft.put("overlap", "queue_one");
     draft.put("retry", json!({ "max_attempts": 1, "max_interruptions": 0 }));
     draft.put("timeout", "none");
-    draft.put("paused", job.is_paused());
+    if job.is_paused() {
+        draft.put("paused", true);
+    }
     let target = target(job, command, reached, &mut draft);
     draft.put("target", target);
     let rest: Vec<&str> = job.columns.keys().map(String::as_str).filter(|column| !KNOWN.contains(column)).collect();

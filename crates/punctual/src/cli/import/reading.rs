@@ -105,11 +105,20 @@ pub(crate) struct Draft {
     /// As a manifest has it.
     pub(crate) definition: Map<String, Value>,
     pub(crate) remarks: Vec<Remark>,
+    /// The days of the week on which it must not run, by a calendar of its own.
+    pub(crate) closed_weekdays: Vec<&'static str>,
 }
 
 impl Draft {
     pub(crate) fn new(base: impl Into<String>, place: Place) -> Self {
-        Self { base: base.into(), identity: String::new(), place, definition: Map::new(), remarks: Vec::new() }
+        Self {
+            base: base.into(),
+            identity: String::new(),
+            place,
+            definition: Map::new(),
+            remarks: Vec::new(),
+            closed_weekdays: Vec::new(),
+        }
     }
 
     pub(crate) fn put(&mut self, field: &str, value: impl Into<Value>) {
@@ -166,8 +175,14 @@ impl Reading {
         let mut imported = Imported::default();
         let untold = self.remarks.into_iter().map(|remark| Difference { schedule: None, remark });
         imported.differences.extend(untold);
-        for (draft, name) in self.drafts.into_iter().zip(names) {
-            let mut remarks = draft.remarks;
+        for (mut draft, name) in self.drafts.into_iter().zip(names) {
+            let mut remarks = std::mem::take(&mut draft.remarks);
+            if !draft.closed_weekdays.is_empty() {
+                let zone = draft.definition.get("timezone").cloned().unwrap_or_default();
+                let rules = json!({ "timezone": zone, "weekdays": draft.closed_weekdays });
+                draft.put("calendar", name.as_str());
+                imported.calendars.insert(name.clone(), rules);
+            }
             match checked(&name, &draft.definition) {
                 Ok(timing) => imported.schedules.push(Schedule {
                     name: name.clone(),
@@ -202,6 +217,8 @@ pub(crate) struct Schedule {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Imported {
     pub(crate) schedules: Vec<Schedule>,
+    /// Calendars that schedules of the same name obey.
+    pub(crate) calendars: Map<String, Value>,
     pub(crate) differences: Vec<Difference>,
 }
 
@@ -210,7 +227,11 @@ impl Imported {
     pub(crate) fn manifest(&self, owner: &str) -> Value {
         let schedules: Map<String, Value> =
             self.schedules.iter().map(|each| (each.name.clone(), Value::Object(each.definition.clone()))).collect();
-        json!({ "owner": owner, "schedules": schedules })
+        let mut manifest = json!({ "owner": owner, "schedules": schedules });
+        if !self.calendars.is_empty() {
+            manifest["calendars"] = Value::Object(self.calendars.clone());
+        }
+        manifest
     }
 
     pub(crate) fn count(&self, kind: Kind) -> usize {

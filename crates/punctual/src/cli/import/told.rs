@@ -7,10 +7,11 @@ use clap::Args;
 use jiff::Timestamp;
 use punctual_core::target::Target;
 use punctual_core::timing::Timing;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-use super::reading::{Imported, Kind, Place, Reading, Schedule};
+use super::reading::{Difference, Imported, Kind, Place, Reading, Schedule};
 use crate::cli::client::api::ConnectArgs;
+use crate::cli::client::manifest::print;
 use crate::cli::client::show::{self, visible};
 use crate::cli::document::{Format, write};
 use crate::cli::{Exit, Output, Stop};
@@ -26,7 +27,7 @@ pub(crate) struct OutArgs {
     #[arg(long, value_name = "TEXT", default_value = "")]
     prefix: String,
     /// Write the manifest here instead, as TOML, YAML or JSON by the file's name
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE", conflicts_with_all = ["apply", "json"])]
     output: Option<PathBuf>,
     /// Show what would be made, with its next fire, and write nothing
     #[arg(long, conflicts_with_all = ["apply", "output"])]
@@ -51,32 +52,27 @@ impl OutArgs {
         }
         let imported = reading.named(&self.prefix);
         let manifest = imported.manifest(self.owner.as_deref().unwrap_or(source));
-        if self.json {
-            let report: Vec<Value> = imported.differences.iter().map(|each| each.document()).collect();
-            let places: serde_json::Map<String, Value> = imported
-                .schedules
-                .iter()
-                .map(|each| (each.name.clone(), json!({ "file": each.place.file, "line": each.place.line })))
-                .collect();
-            writeln!(out, "{}", json!({ "manifest": manifest, "report": report, "places": places }))?;
-        } else if self.dry_run {
+        if self.dry_run {
             table(&imported, out)?;
             out.flush()?;
-            report(&imported)?;
-        } else {
+        }
+        if !self.json {
             report(&imported)?;
         }
-        if self.strict && imported.differs() {
+        let too_different = self.strict && imported.differs();
+        let applied = if self.apply && !too_different { Some(apply(&manifest, connect).await?) } else { None };
+        if self.json {
+            writeln!(out, "{}", document(&imported, &manifest, applied.as_ref()))?;
+        } else if let Some(done) = &applied {
+            print::plan(out, done)?;
+        } else if !self.dry_run && !too_different {
+            self.write(&manifest, out)?;
+        }
+        if too_different {
             let told = "some of it means something else than in its source (--strict); nothing was written";
             return Err(Stop::failure(told));
         }
-        if self.apply {
-            return apply(&manifest, connect, self.json, out).await;
-        }
-        if self.json || self.dry_run {
-            return Ok(());
-        }
-        self.write(&manifest, out)
+        Ok(())
     }
 
     fn write(&self, manifest: &Value, out: &mut Output) -> Result<(), Stop> {
@@ -106,14 +102,22 @@ fn refused(reading: &Reading) -> Stop {
     Stop::Failed(Exit::Usage, format!("{}\nnothing was imported", lines.join("\n")))
 }
 
-async fn apply(manifest: &Value, connect: &ConnectArgs, json: bool, out: &mut Output) -> Result<(), Stop> {
+/// Makes all or none, and says what was done, as `punctual apply` does.
+async fn apply(manifest: &Value, connect: &ConnectArgs) -> Result<Value, Stop> {
     let api = connect.connect().await?;
-    api.create("/manifest/apply", &serde_json::json!({ "manifest": manifest })).await?;
-    if !json {
-        let count = manifest["schedules"].as_object().map_or(0, serde_json::Map::len);
-        writeln!(out, "applied: {count} schedules of {}", show::plain(&manifest["owner"]))?;
+    Ok(api.create("/manifest/apply", &json!({ "manifest": manifest })).await?.value())
+}
+
+/// Everything for programs.
+fn document(imported: &Imported, manifest: &Value, applied: Option<&Value>) -> Value {
+    let report: Vec<Value> = imported.differences.iter().map(Difference::document).collect();
+    let place = |each: &Schedule| json!({ "file": each.place.file, "line": each.place.line });
+    let places: Map<String, Value> = imported.schedules.iter().map(|each| (each.name.clone(), place(each))).collect();
+    let mut document = json!({ "manifest": manifest, "report": report, "places": places });
+    if let Some(done) = applied {
+        document["applied"] = done.clone();
     }
-    Ok(())
+    document
 }
 
 fn report(imported: &Imported) -> Result<(), Stop> {
@@ -159,7 +163,7 @@ fn row(schedule: &Schedule, imported: &Imported, now: Timestamp) -> Value {
     let text = |field: &str| schedule.definition.get(field).cloned().unwrap_or_default();
     let when = ["cron", "every", "at"].into_iter().map(text).find(Value::is_string).unwrap_or_default();
     let target: Option<Target> = serde_json::from_value(text("target")).ok();
-    let about = |each: &&super::reading::Difference| each.schedule.as_ref() == Some(&schedule.name);
+    let about = |each: &&Difference| each.schedule.as_ref() == Some(&schedule.name);
     let differs = imported.differences.iter().filter(about).filter(|each| each.remark.kind != Kind::Note).count();
     let zone = if matches!(schedule.timing, Timing::Cron(_)) { text("timezone") } else { Value::Null };
     json!({

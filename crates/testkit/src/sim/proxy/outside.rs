@@ -207,6 +207,8 @@ crate::with_verbs!(Access, not_for_nodes {
     }
 });
 
+crate::with_verbs!(Freezing, not_for_nodes {});
+
 crate::with_verbs!(Grants, not_for_nodes {
     async fn grant(&self, id: GrantId) -> StoreResult<Option<Grant>> {
         self.ask("grant", move |store| async move { store.grant(id).await }).await

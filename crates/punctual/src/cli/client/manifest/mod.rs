@@ -1,7 +1,7 @@
 //! `punctual plan`, `apply` and `export`: schedules, and what they need, as files.
 
 mod files;
-mod print;
+pub(crate) mod print;
 
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;

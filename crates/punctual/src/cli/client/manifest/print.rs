@@ -21,7 +21,7 @@ const ACTIONS: &[(&str, &str, &str, &str)] = &[
 /// The longest value that is shown on a line.
 const VALUE_MAX: usize = 200;
 
-pub(super) fn plan(out: &mut Output, plan: &Value) -> io::Result<()> {
+pub(crate) fn plan(out: &mut Output, plan: &Value) -> io::Result<()> {
     for thing in plan["things"].as_array().into_iter().flatten() {
         head(out, thing)?;
         for (field, value) in thing["definition"].as_object().into_iter().flatten() {

@@ -19,6 +19,8 @@ pub(super) struct Part {
     pub(super) timezone: Option<String>,
     pub(super) starts_at: Option<Timestamp>,
     pub(super) ends_at: Option<Timestamp>,
+    /// Days of the week on which it must not run although the expression names them.
+    pub(super) closed_weekdays: Vec<&'static str>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,7 +48,8 @@ pub(super) fn read(text: &str, machine_zone: &str) -> Result<Parts, String> {
     if let Some(seconds) = text.strip_prefix('@') {
         let at = seconds.parse().ok().and_then(|seconds| Timestamp::from_second(seconds).ok());
         let at = at.ok_or_else(|| format!("{} is no time: digits go behind @", quoted(text)))?;
-        let part = Part { when: When::At(at), timezone: None, starts_at: None, ends_at: None };
+        let part =
+            Part { when: When::At(at), timezone: None, starts_at: None, ends_at: None, closed_weekdays: Vec::new() };
         return Ok(Parts { parts: vec![part], ..Parts::default() });
     }
     let spec = Spec::parse(text).map_err(|problem| format!("{}: {problem}", quoted(text)))?;
@@ -191,10 +194,17 @@ impl Spec {
         };
         let days = self.days(&mut found);
         for (starts_at, ends_at) in stretches {
-            for (dom, months, dow) in &days {
+            for DayFields { dom, months, dow } in &days {
+                let closed = if dow.is_none() { !self.weekdays & ALL_WEEKDAYS } else { 0 };
+                let dow = dow.as_deref().unwrap_or("*");
                 let cron = format!("{} {dom} {} {dow}", self.clock(), list(*months, 1, 12, true));
-                let part = Part { when: When::Cron(cron), timezone: self.zone.clone(), starts_at, ends_at };
-                found.parts.push(part);
+                found.parts.push(Part {
+                    when: When::Cron(cron),
+                    timezone: self.zone.clone(),
+                    starts_at,
+                    ends_at,
+                    closed_weekdays: each(closed, 0, 6).map(|day| WEEKDAYS[day as usize]).collect(),
+                });
             }
         }
         found
@@ -232,63 +242,72 @@ impl Spec {
             .collect()
     }
 
-    /// Day-of-month, months and day-of-week, so that both day fields must match.
-    fn days(&self, found: &mut Parts) -> Vec<(String, u64, String)> {
+    /// The day fields, so that both of them must match.
+    fn days(&self, found: &mut Parts) -> Vec<DayFields> {
         let all = self.weekdays == ALL_WEEKDAYS;
-        let weekdays = if all { "*".to_owned() } else { list(self.weekdays, 0, 6, false) };
-        let mut days = Vec::new();
         match self.days {
-            Days::All => days.push(("*".to_owned(), self.months, weekdays)),
-            Days::Counted(bits) => self.counted(bits, self.months, &mut days, found),
-            Days::FromEnd(2) if all => days.push(("L".to_owned(), self.months, "*".to_owned())),
-            Days::FromEnd(2) if self.weekdays & 1 == 1 => {
-                days.push(("L".to_owned(), self.months, starred("*/7", self.weekdays, 0, 6)));
-            }
+            Days::All if all => vec![DayFields::new("*", self.months, "*")],
+            Days::All => vec![DayFields::new("*", self.months, &list(self.weekdays, 0, 6, false))],
+            Days::Counted(bits) => vec![self.counted(bits, self.months)],
+            Days::FromEnd(0b10) => vec![self.both("L", self.months)],
             Days::FromEnd(0b1111_1110) if !all => {
                 let last = each(self.weekdays, 0, 6).map(|day| format!("{day}L")).collect::<Vec<_>>();
-                days.push(("*".to_owned(), self.months, last.join(",")));
+                vec![DayFields::new("*", self.months, &last.join(","))]
             }
             Days::FromEnd(bits) => {
-                for (length, months) in LENGTHS {
-                    let counted = each(bits, 1, 28).fold(0, |days, back| days | 1 << (length + 1 - back));
-                    if self.months & months == 0 {
-                        continue;
-                    }
-                    self.counted(counted, self.months & months, &mut days, found);
-                    if length == 28 {
-                        found.differs.push(
-                            "in leap years February's days come one day early: cron counts only the \
-                                            last day (L) from the end"
-                                .to_owned(),
-                        );
-                    }
+                if self.months & 0b100 != 0 {
+                    let what = "in leap years February's days come one day early: cron counts only the last day (L) \
+                                from the end";
+                    found.differs.push(what.to_owned());
                 }
+                let of_length = |(length, months): (u32, u64)| {
+                    let counted = each(bits, 1, 28).fold(0, |days, back| days | 1 << (length + 1 - back));
+                    (self.months & months != 0).then(|| self.counted(counted, self.months & months))
+                };
+                LENGTHS.into_iter().filter_map(of_length).collect()
             }
         }
-        days
     }
 
     /// Days of the month that must also be certain weekdays. Cron asks for either of two lists, unless one of them
     /// begins with `*`; so a list that has the field's first value is written with that.
-    fn counted(&self, days: u64, months: u64, into: &mut Vec<(String, u64, String)>, found: &mut Parts) {
+    fn counted(&self, days: u64, months: u64) -> DayFields {
         let dom = list(days, 1, 31, false);
-        let dow = list(self.weekdays, 0, 6, false);
-        if self.weekdays == ALL_WEEKDAYS {
-            into.push((dom, months, "*".to_owned()));
-        } else if self.weekdays & 1 == 1 {
-            into.push((dom, months, starred("*/7", self.weekdays, 0, 6)));
-        } else if days & 2 == 2 {
-            into.push((starred("*/31", days, 1, 31), months, dow));
-        } else if let Some(weeks) = whole_weeks(days) {
-            let nth = |day: u32| weeks.iter().map(move |week| format!("{day}#{week}"));
-            let list: Vec<String> = each(self.weekdays, 0, 6).flat_map(nth).collect();
-            into.push(("*".to_owned(), months, list.join(",")));
-        } else {
-            found.left_out.push(format!(
-                "the days {dom} and only when they are the weekdays {dow} (0 is Sunday): cron takes either of two such \
-                 lists; a calendar that closes the other weekdays does it"
-            ));
+        if self.weekdays == ALL_WEEKDAYS || self.weekdays & 1 == 1 {
+            return self.both(&dom, months);
         }
+        if days & 0b10 != 0 {
+            return DayFields::new(&starred("*/31", days, 1, 31), months, &list(self.weekdays, 0, 6, false));
+        }
+        let Some(weeks) = whole_weeks(days) else { return self.both(&dom, months) };
+        let nth = |day: u32| weeks.iter().map(move |week| format!("{day}#{week}"));
+        let list: Vec<String> = each(self.weekdays, 0, 6).flat_map(nth).collect();
+        DayFields::new("*", months, &list.join(","))
+    }
+
+    /// Days of the month with the weekdays beside them, by a calendar where the expression cannot ask for both.
+    fn both(&self, dom: &str, months: u64) -> DayFields {
+        if self.weekdays == ALL_WEEKDAYS {
+            return DayFields::new(dom, months, "*");
+        }
+        if self.weekdays & 1 == 1 {
+            return DayFields::new(dom, months, &starred("*/7", self.weekdays, 0, 6));
+        }
+        DayFields { dow: None, ..DayFields::new(dom, months, "*") }
+    }
+}
+
+/// The fields of an expression that name days.
+struct DayFields {
+    dom: String,
+    months: u64,
+    /// `None` where a calendar has to close the other days of the week.
+    dow: Option<String>,
+}
+
+impl DayFields {
+    fn new(dom: &str, months: u64, dow: &str) -> Self {
+        Self { dom: dom.to_owned(), months, dow: Some(dow.to_owned()) }
     }
 }
 
@@ -334,11 +353,13 @@ fn list(bits: u64, first: u32, last: u32, star: bool) -> String {
     ranges.into_iter().map(text).collect::<Vec<_>>().join(",")
 }
 
+/// By their number in cron.
+const WEEKDAYS: [&str; 7] = ["sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday"];
+
 fn weekdays(word: &str) -> Option<u64> {
-    const NAMES: [&str; 7] = ["sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday"];
     let day = |name: &str| {
         let name = name.to_ascii_lowercase();
-        NAMES.iter().position(|whole| *whole == name || whole[..3] == name)
+        WEEKDAYS.iter().position(|whole| *whole == name || whole[..3] == name)
     };
     // The week begins on Monday there, so Sunday comes last in a range.
     let place = |day: usize| (day + 6) % 7;
@@ -409,36 +430,37 @@ fn chain(text: &str, min: i64, max: i64) -> Result<Option<u64>, String> {
     }
     let mut bits = 0;
     for item in items(text) {
-        let (from, to, step) = bounds(&item, min, max)?;
-        let mut value = from;
-        while value <= to {
-            bits |= 1 << value;
-            value += step;
-        }
+        bits |= chain_of_item(&item, min, max)?;
     }
     Ok(Some(bits))
 }
 
-/// Days; those from the end step towards the end.
+fn chain_of_item(item: &Item<'_>, min: i64, max: i64) -> Result<u64, String> {
+    let (mut value, to, step) = bounds(item, min, max)?;
+    let mut bits = 0;
+    while value <= to {
+        bits |= 1 << value;
+        value += step;
+    }
+    Ok(bits)
+}
+
+/// Days; a step without an end leads towards the end of the month.
 fn chain_of_days(text: &str, from_end: bool) -> Result<Option<u64>, String> {
     if !from_end || text == "*" {
         return chain(text, 1, 31);
     }
     let mut bits = 0;
     for item in items(text) {
-        let (first, step) = (number(item.from)?, item.step.map(number).transpose()?);
-        let last = item.to.map(number).transpose()?;
-        outside(first, 1, 28)?;
-        outside(last.unwrap_or(first), 1, 28)?;
-        let (mut back, until) = match (last, step) {
-            (Some(last), _) if last < first => return Err(format!("the range {first}..{last} runs backwards")),
-            (Some(last), _) => (last, first),
-            (None, Some(_)) => (first, 1),
-            (None, None) => (first, first),
-        };
-        while back >= until {
+        if item.to.is_some() || item.step.is_none() {
+            bits |= chain_of_item(&item, 1, 28)?;
+            continue;
+        }
+        let (mut back, step) = (number(item.from)?, item.step.map_or(Ok(1), number)?);
+        outside(back, 1, 28)?;
+        while back >= 1 {
             bits |= 1 << back;
-            back -= step.unwrap_or(1).max(1);
+            back -= step.max(1);
         }
     }
     Ok(Some(bits))
@@ -546,7 +568,9 @@ mod tests {
 
     #[test]
     fn what_cannot_be_said_is_told_and_what_systemd_refuses_is_refused() {
-        assert_eq!(read("Mon *-*-13", "UTC").unwrap().left_out.len(), 1);
+        let other_days = read("Mon *-*-13", "UTC").unwrap().parts.remove(0).closed_weekdays;
+        assert_eq!(other_days, ["sunday", "tuesday", "wednesday", "thursday", "friday", "saturday"]);
+        assert_eq!(read("2000/3-1-1", "UTC").unwrap().left_out.len(), 1);
         assert_eq!(read("*-2~03", "UTC").unwrap().differs.len(), 1);
         assert_eq!(read("*:*:0.5", "UTC").unwrap().differs.len(), 1);
         for form in ["", "Fri..Mon", "*-*-*/2", "5", "24:00", "*:60", "*:5/55", "*-*-0", "*-13-1", "noon", "1:2:3:4"] {

@@ -73,7 +73,12 @@ fn of_timer(timer: &Unit, files: &[UnitFile], options: &SystemdOptions, reading:
         reading.remark(timer.place.clone(), Kind::LeftOut, what, remedy);
         return Vec::new();
     };
+    let told = reading.remarks.len() + reading.faults.len();
     let mut drafts = timings(timer, options, reading);
+    if drafts.is_empty() && told == reading.remarks.len() + reading.faults.len() {
+        let what = format!("{} names no time; it may be masked", timer.name);
+        reading.remark(timer.place.clone(), Kind::LeftOut, what, "nothing, if it is not in use");
+    }
     let several = drafts.len() > 1;
     for (number, draft) in drafts.iter_mut().enumerate() {
         if several {
@@ -113,7 +118,7 @@ fn timings(timer: &Unit, options: &SystemdOptions, reading: &mut Reading) -> Vec
         };
         for what in parts.left_out {
             let what = format!("{}: OnCalendar={}: {what}", timer.name, setting.value);
-            reading.remark(setting.place.clone(), Kind::LeftOut, what, "make the schedule by hand, with a `calendar`");
+            reading.remark(setting.place.clone(), Kind::LeftOut, what, "make the schedules by hand");
         }
         for part in parts.parts {
             let mut draft = calendar_draft(timer, setting, part, options);
@@ -139,6 +144,12 @@ fn calendar_draft(timer: &Unit, setting: &Setting, part: Part, options: &Systemd
             draft.put("dst_overlap", "first");
         }
         When::At(at) => draft.put("at", at.to_string()),
+    }
+    if !part.closed_weekdays.is_empty() {
+        let what = "cron takes days of the month or of the week; so a calendar closes the other days of the week, and \
+                    their slots are recorded as skipped";
+        draft.remark(Kind::Note, what, "nothing");
+        draft.closed_weekdays = part.closed_weekdays;
     }
     for (field, at) in [("starts_at", part.starts_at), ("ends_at", part.ends_at)] {
         if let Some(at) = at {
