@@ -272,12 +272,12 @@ fn tell_manifest(hub: &Inner, row: &AuditRow) {
 }
 
 fn tell_change(hub: &Inner, row: &AuditRow) {
-    if row.action == "manifest.apply" {
-        return tell_manifest(hub, row);
-    }
     #[derive(Deserialize)]
     struct Owned {
         owner: Option<String>,
+    }
+    if row.action == "manifest.apply" {
+        return tell_manifest(hub, row);
     }
     let owner = [&row.after, &row.before].into_iter().flatten().find_map(|json| json.to::<Owned>().ok()?.owner);
     let topic = topic_of(&row.action);

@@ -1,7 +1,7 @@
 //! Writes down what is there as a manifest: applied again it changes nothing.
 
 use super::node::{Fields, Node};
-use super::present::{Present, Wanted};
+use super::present::{Present, Wanted, Whose};
 use super::read::Key;
 use super::refusal::section;
 use super::said::brief;
@@ -43,7 +43,7 @@ pub(crate) async fn export(state: &AppState, caller: &Caller, owner: Option<&str
 
 /// Whether a thing is written down: what the caller may see, and what a manifest can say.
 fn is_told(present: &Present, caller: &Caller, key: &Key, thing: &Thing) -> bool {
-    let seen = present.owner_of(key.0, &key.1).is_none_or(|owner| caller.sees(owner));
+    let seen = present.owner_of(key.0, &key.1).is_none_or(|Whose(owner)| caller.sees(owner));
     seen && match thing {
         // Others than admins see addresses only in part, and half an address would be written over the whole.
         Thing::Channel(_) | Thing::Rule(_) => caller.role >= Role::Admin,

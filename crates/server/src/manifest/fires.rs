@@ -18,6 +18,9 @@ use uuid::Uuid;
 /// How far ahead fires are looked at.
 pub(crate) const HORIZON: SignedDuration = SignedDuration::from_hours(90 * 24);
 
+/// How many slots of a schedule are looked at one by one: one an hour, and some more.
+const LOOKED_AT_MAX: u64 = 3_000;
+
 /// A schedule at one side of a change, with the calendar that holds there.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Side<'a> {
@@ -127,10 +130,10 @@ pub(crate) fn moved(before: Option<Side<'_>>, after: Option<Side<'_>>, look: Loo
     }
     let has_moved = list.iter().any(|fire| fire.moved != FireMove::Same);
     let (before, after) = (old.as_ref().map_or(0, Ahead::count), new.as_ref().map_or(0, Ahead::count));
-    let has_moved = has_moved || before != after;
     if !has_moved {
         list.clear();
     }
+    let has_moved = has_moved || before != after;
     let timezone = clock.iana_name().unwrap_or("UTC").to_owned();
     MovedFires { moved: has_moved, timezone, list, before, after }
 }
@@ -190,11 +193,14 @@ impl<'a> Ahead<'a> {
         Some(Due { run_at: Some(run_at).filter(|_| known), skipped })
     }
 
+    /// How many slots lie ahead, without those that the calendar closes unless they are too many to look at each.
     fn count(&self) -> u64 {
-        match (&self.line, self.slots.keys().next()) {
-            (Some(line), Some(first)) => 1 + line.count_between(*first, self.look.until()),
-            _ => 0,
-        }
+        let (Some(line), Some(first)) = (&self.line, self.slots.keys().next()) else { return 0 };
+        let all = 1 + line.count_between(*first, self.look.until());
+        let Some(calendar) = self.side.calendar.filter(|_| all <= LOOKED_AT_MAX) else { return all };
+        let each = std::iter::successors(Some(*first), |slot| line.next_after(*slot));
+        let ahead = each.take_while(|slot| *slot <= self.look.until());
+        u64::try_from(ahead.filter(|slot| !calendar.excludes(*slot)).count()).unwrap_or(all)
     }
 }
 

@@ -67,10 +67,10 @@ pub(crate) async fn plan(state: &AppState, caller: &Caller, text: &RawValue, wis
         Resolver { present: &present, caller, refusals: &mut refusals, prune: wishes.prune }.resolve(manifest);
     check_grants(state, &desired, &mut refusals).await?;
     let look = Look { now, fires: wishes.fires };
-    let planner = Planner::new(present, desired, caller.clone(), wishes.adopt, look, refusals, moving);
+    let deciding = Planner::new(present, desired, caller.clone(), wishes.adopt, look, refusals, moving);
     // Thousands of schedules are worth more than a moment of one thread, and others wait for theirs meanwhile.
-    let planned = tokio::task::spawn_blocking(move || planner.plan()).await;
-    let (planned, refusals) = planned.map_err(|error| {
+    let done = tokio::task::spawn_blocking(move || deciding.plan()).await;
+    let (planned, refusals) = done.map_err(|error| {
         tracing::error!(%error, "planning a manifest failed");
         Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "something went wrong inside Punctual")
             .remedy("look into the server's log for this request")
@@ -105,7 +105,7 @@ async fn check_grants(state: &AppState, desired: &Desired, refusals: &mut Refusa
         if !is_graph && grant.is_none() {
             continue;
         }
-        let asked = (target.job_type().to_owned(), grant);
+        let asked = (target.job_type(), grant);
         if !found.contains_key(&asked) {
             let judged = judge_named(state, Some(&desired.owner), target, grant).await?;
             found.insert(asked.clone(), judged);

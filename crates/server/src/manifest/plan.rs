@@ -4,7 +4,7 @@ use super::desired::{Desired, in_order};
 use super::export::is_admins;
 use super::fires::{self, Look, Side};
 use super::node::{Difference, Fields, Node, differences};
-use super::present::Present;
+use super::present::{Present, Whose};
 use super::read::Key;
 use super::refusal::{Refusals, Why, place};
 use super::said::{beside, brief, whole};
@@ -45,6 +45,8 @@ pub(crate) struct Planner {
     counts: PlanCounts,
     things: Vec<PlannedThing>,
     edits: BTreeMap<Key, ThingEdit>,
+    /// What is removed, as it was.
+    removed: BTreeMap<Key, Thing>,
     said: Vec<Said>,
     forgotten: Vec<Key>,
     others_affected: usize,
@@ -81,6 +83,7 @@ impl Planner {
             counts: PlanCounts::default(),
             things: Vec::new(),
             edits: BTreeMap::new(),
+            removed: BTreeMap::new(),
             said: Vec::new(),
             forgotten: Vec::new(),
             others_affected: 0,
@@ -203,8 +206,9 @@ impl Planner {
         self.move_fires(&mut planned, None);
         self.things.push(planned);
         self.forgotten.push(key.clone());
+        self.removed.insert(key.clone(), was.clone());
         let from = match was {
-            Thing::Schedule(schedule) => Thing::Schedule(Box::new(ScheduleThing { paused: None, ..*schedule })),
+            Thing::Schedule(schedule) => Thing::Schedule(Box::new(by_ids(*schedule, None))),
             was => was,
         };
         let edit = ThingEdit { kind: key.0, name: key.1.clone(), from: Some(from), to: None };
@@ -218,7 +222,7 @@ impl Planner {
             self.refusals.add(Why::Taken, place(kind, name), told, remedy);
             false
         };
-        if self.present.owner_of(kind, name).is_some_and(|owner| !self.caller.sees(owner)) {
+        if self.present.owner_of(kind, name).is_some_and(|Whose(owner)| !self.caller.sees(owner)) {
             return refuse("is the name of something of another owner", "choose another name");
         }
         if let Thing::Schedule(schedule) = was
@@ -241,7 +245,7 @@ impl Planner {
         if key.0 != ThingKind::Schedule {
             return None;
         }
-        let owner = self.present.owner_of(key.0, &key.1)?;
+        let Whose(owner) = self.present.owner_of(key.0, &key.1)?;
         let changes = owner != Some(self.desired.owner.as_str());
         changes.then(|| Difference {
             field: "owner".to_owned(),
@@ -356,11 +360,7 @@ impl Planner {
                 Vec::new()
             }
         };
-        let removed: BTreeMap<Key, Thing> = edits
-            .iter()
-            .filter(|(_, edit)| edit.to.is_none())
-            .filter_map(|(key, edit)| Some((key.clone(), edit.from.clone()?)))
-            .collect();
+        let removed = std::mem::take(&mut self.removed);
         let others = things.keys().filter(|(kind, _)| *kind != ThingKind::Schedule).cloned();
         let schedules = schedules.into_iter().map(|name| (ThingKind::Schedule, name));
         let mut work: Vec<Key> = others.chain(schedules).collect();
@@ -387,12 +387,17 @@ fn drift_of(said: &Fields, was: &Thing) -> Vec<Difference> {
     differences(said, &there).into_iter().filter(by_hand).collect()
 }
 
+/// A schedule as the store compares it. What it names stands in its definition by ids: a name may stand for nothing by now.
+fn by_ids(was: ScheduleThing, paused: Option<bool>) -> ScheduleThing {
+    ScheduleThing { paused, depends_on: None, template: None, ..was }
+}
+
 /// What a thing was, as far as its edit says something about it.
 fn aligned(was: Thing, to: &Thing) -> Thing {
     match (was, to) {
         (Thing::Schedule(was), Thing::Schedule(to)) => {
             let paused = was.paused.filter(|_| to.paused.is_some());
-            Thing::Schedule(Box::new(ScheduleThing { paused, ..*was }))
+            Thing::Schedule(Box::new(by_ids(*was, paused)))
         }
         (was, _) => was,
     }

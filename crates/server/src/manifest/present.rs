@@ -60,12 +60,12 @@ impl Wanted {
         let mut names: BTreeSet<Key> = manifest.things.keys().cloned().collect();
         for said in manifest.things.values() {
             let SaidOf::Schedule(said) = said else { continue };
-            let named = [
+            let needs = [
                 (ThingKind::Preset, said.body.preset.clone()),
                 (ThingKind::Template, said.body.template.clone()),
                 (ThingKind::Schedule, said.depends_on.as_ref().map(|other| other.schedule.clone())),
             ];
-            names.extend(named.into_iter().filter_map(|(kind, name)| Some((kind, name?))));
+            names.extend(needs.into_iter().filter_map(|(kind, name)| Some((kind, name?))));
         }
         Self { names, ..Self::default() }
     }
@@ -295,11 +295,15 @@ impl Present {
     }
 
     /// Whose a thing is, for those that are not everybody's.
-    pub(crate) fn owner_of(&self, kind: ThingKind, name: &str) -> Option<Option<&str>> {
+    pub(crate) fn owner_of(&self, kind: ThingKind, name: &str) -> Option<Whose<'_>> {
         match kind {
-            ThingKind::Schedule => self.schedules.get(name).map(|schedule| schedule.definition.owner.as_deref()),
-            ThingKind::Flow => self.flows.get(name).map(|flow| flow.owner.as_deref()),
+            ThingKind::Schedule => self.schedules.get(name).map(|schedule| Whose(schedule.definition.owner.as_deref())),
+            ThingKind::Flow => self.flows.get(name).map(|flow| Whose(flow.owner.as_deref())),
             _ => None,
         }
     }
 }
+
+/// The owner of a thing, if it has one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Whose<'a>(pub(crate) Option<&'a str>);

@@ -84,7 +84,7 @@ pub(crate) struct Manifest {
 impl Manifest {
     /// Reads one; what is wrong is noted and left out.
     pub(crate) fn read(text: &RawValue, caller: &Caller, refusals: &mut Refusals) -> Self {
-        let mut sections = fields_of(text, "/", refusals);
+        let mut sections = fields_of(text, "/", refusals).unwrap_or_default();
         let owner = owner_of(sections.remove("owner"), caller, refusals);
         let (mut things, mut refused) = (BTreeMap::new(), BTreeSet::new());
         for (title, text) in sections {
@@ -92,9 +92,10 @@ impl Manifest {
                 refuse_section(&title, refusals);
                 continue;
             };
-            for (name, text) in fields_of(&text, &format!("/{title}"), refusals) {
+            for (name, text) in fields_of(&text, &format!("/{title}"), refusals).unwrap_or_default() {
                 let fields = fields_of(&text, &place(kind, &name), refusals);
-                match (Reader { kind, name: &name, owner: &owner, caller, refusals }).thing(fields) {
+                let reader = Reader { kind, name: &name, owner: &owner, caller, refusals };
+                match fields.and_then(|fields| reader.thing(fields)) {
                     Some(said) => drop(things.insert((kind, name), said)),
                     None => drop(refused.insert((kind, name))),
                 }
@@ -130,20 +131,13 @@ fn refuse_section(title: &str, refusals: &mut Refusals) {
     refusals.add(Why::Wrong, format!("/{}", escaped(title)), "a manifest has no such section", remedy);
 }
 
-/// The fields of an object; nothing is an object without fields.
-fn fields_of(text: &RawValue, at: &str, refusals: &mut Refusals) -> RawFields {
-    match serde_json::from_str::<Option<RawFields>>(text.get()) {
-        Ok(fields) => fields.unwrap_or_default(),
-        Err(_) => {
-            refusals.add(
-                Why::Wrong,
-                at.to_owned(),
-                "is no table of fields",
-                "write it as a table, things by their names",
-            );
-            RawFields::new()
-        }
+/// The fields of an object; nothing is an object without fields. What is none is refused.
+fn fields_of(text: &RawValue, at: &str, refusals: &mut Refusals) -> Option<RawFields> {
+    if let Ok(fields) = serde_json::from_str::<Option<RawFields>>(text.get()) {
+        return Some(fields.unwrap_or_default());
     }
+    refusals.add(Why::Wrong, at.to_owned(), "is no table of fields", "write it as a table, things by their names");
+    None
 }
 
 /// Reads one thing.
@@ -245,14 +239,15 @@ impl Reader<'_> {
         let paused = self.taken(&mut fields, "paused");
         let depends_on = self.taken(&mut fields, "depends_on");
         let body = self.named(fields)?;
-        Some(SaidSchedule { body, depends_on: depends_on?, paused: paused? })
+        Some(SaidSchedule { body, depends_on: depends_on.ok()?, paused: paused.ok()? })
     }
 
-    /// A field that the manifest has in words of its own; the outer nothing means that it was refused.
-    fn taken<T: DeserializeOwned>(&mut self, fields: &mut RawFields, field: &str) -> Option<Option<T>> {
-        let Some(text) = fields.remove(field) else { return Some(None) };
+    /// A field that the manifest has in words of its own.
+    fn taken<T: DeserializeOwned>(&mut self, fields: &mut RawFields, field: &str) -> Result<Option<T>, RefusedAlready> {
+        let Some(text) = fields.remove(field) else { return Ok(None) };
         let only = RawFields::from([(field.to_owned(), text)]);
-        self.parse::<BTreeMap<String, Option<T>>>(only).map(|mut read| read.remove(field).flatten())
+        let mut read = self.parse::<BTreeMap<String, Option<T>>>(only).ok_or(RefusedAlready)?;
+        Ok(read.remove(field).flatten())
     }
 
     /// Reads what has its name among its fields.
@@ -295,6 +290,10 @@ impl Reader<'_> {
         self.refusals.invalid(self.kind, self.name, invalid);
     }
 }
+
+/// What is wrong was noted.
+#[derive(Debug)]
+struct RefusedAlready;
 
 /// What could not be read, for people.
 struct Mistake {

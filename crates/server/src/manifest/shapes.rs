@@ -131,10 +131,12 @@ pub(crate) struct MovedFires {
     pub(crate) moved: bool,
     /// The zone of `local`.
     pub(crate) timezone: String,
-    /// The next ones before and after, in one list; empty when they do not move.
+    /// The next ones before and after, in one list; empty when none of them moves.
     pub(crate) list: Vec<MovedFire>,
-    /// How many slots lie ahead within 90 days as it is, and how many then. Those that a calendar closes are among them.
+    /// How many slots lie ahead within 90 days as it is. Those that a calendar closes are not counted, unless there are
+    /// more than 3,000 slots.
     pub(crate) before: u64,
+    /// How many then.
     pub(crate) after: u64,
 }
 

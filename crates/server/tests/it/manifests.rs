@@ -372,8 +372,8 @@ async fn d11_a_calendar_that_changes_moves_everybodys_fires(world: &World) {
     world.call("DELETE", "/schedules/mine").send().await.expect(204);
     let own = json!({ "owner": "ada", "calendars": { "d": {} } });
     world.bare("POST", "/manifest/apply").token(&ada).json(&asked(&own)).send().await.expect(200);
-    let used = with(hers_on_d(), "name", json!("of_admin"));
-    world.post("/schedules", &used).await.expect(201);
+    let of_admin = with(noon_on_d(), "name", json!("of_admin"));
+    world.post("/schedules", &of_admin).await.expect(201);
     let closed = with(own, "calendars", json!({ "d": { "weekdays": ["monday"] } }));
     let planned = world.bare("POST", "/manifest/plan").token(&ada).json(&asked(&closed)).send().await.expect(200);
     assert_eq!((actions(&planned), &planned["others_affected"]), (vec!["change d".to_owned()], &json!(1)));
@@ -383,7 +383,7 @@ async fn d11_a_calendar_that_changes_moves_everybodys_fires(world: &World) {
     assert!(kept.text.contains("schedules of other owners") && !kept.text.contains("of_admin"), "{}", kept.text);
 }
 
-fn hers_on_d() -> Value {
+fn noon_on_d() -> Value {
     json!({ "name": "", "cron": "0 12 * * *", "calendar": "d", "target": { "kind": "task", "name": "t" } })
 }
 
