@@ -1,4 +1,4 @@
-//! The jobs of pg_cron, read from the database that has them, for those who move.
+//! The jobs of `pg_cron`, read from the database that has them, for those who move.
 
 use crate::address::Address;
 use crate::error::{store_error, with_causes};
@@ -10,7 +10,7 @@ use tokio_postgres::error::SqlState;
 
 const PG_CRON_JOBS: &str = include_str!("../sql/pg_cron_jobs.sql");
 
-/// What pg_cron has in one database.
+/// What `pg_cron` has in one database.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PgCron {
     /// `cron.job`, each row as a JSON object, in the order of ids.
@@ -23,7 +23,7 @@ pub struct PgCron {
     pub port: Option<u16>,
 }
 
-/// Reads them with the rights of the address; pg_cron shows a role its own jobs only, and a superuser all of them.
+/// Reads them with the rights of the address; `pg_cron` shows a role its own jobs only, and a superuser all of them.
 pub async fn read_pg_cron(url: &str) -> StoreResult<PgCron> {
     let address = Address::parse(url)?;
     let connector = tls::connector(address.trust, address.root_cert.as_deref())?;

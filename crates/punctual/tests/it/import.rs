@@ -268,7 +268,7 @@ fn timers_bring_what_their_services_do() {
         target["argv"],
         json!([
             "{ [ ! -r /etc/default/a ] || { set -a && . /etc/default/a && set +a; }; } && /bin/mkdir -p '/run/a b' && \
-                { /bin/echo 'b c' '$x' a %m || :; }"
+                { /bin/echo \"${A}\" '$x' a %m || :; }"
         ])
     );
     let b = imported.schedule("b@x");

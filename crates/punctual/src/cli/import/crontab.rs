@@ -66,12 +66,12 @@ impl Crontab<'_> {
         }
         let place = Place::new(self.file, number);
         match entry(line, self.options.system) {
-            Ok(entry) => self.entry(place, entry),
+            Ok(entry) => self.entry(place, &entry),
             Err(problem) => self.reading.fault(place, problem),
         }
     }
 
-    fn entry(&mut self, place: Place, entry: Entry<'_>) {
+    fn entry(&mut self, place: Place, entry: &Entry<'_>) {
         let what = quoted(&entry.command);
         if entry.command.trim().is_empty() {
             let remedy = "remove the line, or give it a command";
@@ -90,7 +90,7 @@ impl Crontab<'_> {
             }
             Judged::Wrong(problem) => return self.reading.fault(place, problem),
         }
-        let draft = self.draft(place, &entry);
+        let draft = self.draft(place, entry);
         self.reading.drafts.push(draft);
     }
 
@@ -187,12 +187,11 @@ impl Crontab<'_> {
         if let Some(user) = user {
             target["user"] = json!(user);
         }
-        match self.home(user, &env) {
-            Some(home) => target["cwd"] = json!(home),
-            None => {
-                let what = "cron starts it in the user's home, which is not known here; it starts in an empty folder";
-                draft.remark(Kind::Differs, what, "set `cwd` in its target, or begin the command with `cd`");
-            }
+        if let Some(home) = self.home(user, &env) {
+            target["cwd"] = json!(home);
+        } else {
+            let what = "cron starts it in the user's home, which is not known here; it starts in an empty folder";
+            draft.remark(Kind::Differs, what, "set `cwd` in its target, or begin the command with `cd`");
         }
         env.entry("PATH").or_insert_with(|| json!(USUAL_PATH));
         target["env"] = Value::Object(env);
@@ -296,15 +295,12 @@ fn note_flag(flag: char, draft: &mut Draft) {
 
 /// `NAME = value`, as cron reads it: quotes around either are taken off, nothing in it is special.
 fn assignment(line: &str) -> Option<(String, String)> {
-    let (name, rest) = match line.chars().next()? {
-        quote @ ('"' | '\'') => {
-            let (name, rest) = line[1..].split_once(quote)?;
-            (name, rest.trim_start().strip_prefix('=')?)
-        }
-        _ => {
-            let (name, rest) = line.split_once('=')?;
-            (name.trim_end(), rest)
-        }
+    let (name, rest) = if let quote @ ('"' | '\'') = line.chars().next()? {
+        let (name, rest) = line[1..].split_once(quote)?;
+        (name, rest.trim_start().strip_prefix('=')?)
+    } else {
+        let (name, rest) = line.split_once('=')?;
+        (name.trim_end(), rest)
     };
     if name.is_empty() || (name.contains(char::is_whitespace) && !line.starts_with(['"', '\''])) {
         return None;

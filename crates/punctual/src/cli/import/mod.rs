@@ -108,7 +108,7 @@ pub(crate) struct PgCronArgs {
 /// The zone of the machine that the schedules come from.
 #[derive(Args)]
 pub(crate) struct ZoneArgs {
-    /// The zone in which the source reads its times [default: this machine's; pg_cron: the database's, else UTC]
+    /// The zone in which the source reads its times [default: this machine's; of a database its own, else UTC]
     #[arg(long, visible_alias = "timezone", value_name = "ZONE")]
     tz: Option<String>,
 }

@@ -167,7 +167,7 @@ fn last_day(schedule: &str) -> String {
     fields.join(" ")
 }
 
-/// The statement as psql runs it: one request, as pg_cron sends it.
+/// The statement as psql runs it: one request, as `pg_cron` sends it.
 fn target(job: &Job, command: &str, reached: &Reached, draft: &mut Draft) -> Value {
     let mut env = Map::new();
     let is_here = |host: &str| matches!(host, "localhost" | "127.0.0.1" | "::1");
@@ -265,7 +265,6 @@ fn csv(text: &str) -> Result<Vec<(usize, Vec<String>)>, Wrong> {
                 cell.push('"');
             }
             ('"', Some(_)) => quoted_since = None,
-            (c, Some(_)) => cell.push(c),
             ('"', None) if cell.is_empty() => quoted_since = Some(line),
             (',', None) => record.push(std::mem::take(&mut cell)),
             ('\r', None) => {}
@@ -277,7 +276,7 @@ fn csv(text: &str) -> Result<Vec<(usize, Vec<String>)>, Wrong> {
                 record.clear();
                 began = line;
             }
-            (c, None) => cell.push(c),
+            (c, _) => cell.push(c),
         }
     }
     if let Some(line) = quoted_since {

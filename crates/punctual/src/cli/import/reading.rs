@@ -197,8 +197,8 @@ impl Reading {
                     remedy: "change the source, or make the schedule by hand".to_owned(),
                 }),
             }
-            let named = remarks.into_iter().map(|remark| Difference { schedule: Some(name.clone()), remark });
-            imported.differences.extend(named);
+            let told = remarks.into_iter().map(|remark| Difference { schedule: Some(name.clone()), remark });
+            imported.differences.extend(told);
         }
         imported
     }
@@ -249,7 +249,9 @@ impl Imported {
 fn names(prefix: &str, drafts: &[Draft]) -> Vec<String> {
     let bases: Vec<String> = drafts.iter().map(|draft| valid(prefix, &draft.base)).collect();
     let mut wanted: BTreeMap<&str, usize> = BTreeMap::new();
-    bases.iter().for_each(|base| *wanted.entry(base).or_default() += 1);
+    for base in &bases {
+        *wanted.entry(base).or_default() += 1;
+    }
     let mut taken = std::collections::BTreeSet::new();
     let mut names = Vec::with_capacity(drafts.len());
     for (draft, base) in drafts.iter().zip(&bases) {
@@ -315,7 +317,7 @@ fn checked(name: &str, definition: &Map<String, Value>) -> Result<Timing, String
 
 /// Reads bytes as text, or says on which line they are none.
 pub(crate) fn text_of(file: &str, bytes: Vec<u8>) -> Result<String, Fault> {
-    let line_at = |at: usize, bytes: &[u8]| 1 + bytes[..at].iter().filter(|byte| **byte == b'\n').count();
+    let line_at = |at: usize, bytes: &[u8]| bytes[..at].split(|byte| *byte == b'\n').count();
     if let Some(at) = bytes.iter().position(|byte| *byte == 0) {
         let place = Place::new(file, line_at(at, &bytes));
         let problem = "holds a NUL character; this is no text, or it is not in UTF-8".to_owned();

@@ -13,8 +13,8 @@ const INTERPRETERS: [&str; 9] = ["php", "python", "python3", "perl", "ruby", "no
 
 /// The name of the program that a command is about: not the test before it, not what wraps it, and of a script its own.
 pub(super) fn program_of(command: &str) -> String {
-    let parts = command.split(['\n', ';', '|', '&']).map(str::trim);
-    let named = parts.filter_map(named_in).next();
+    let mut parts = command.split(['\n', ';', '|', '&']).map(str::trim);
+    let named = parts.find_map(named_in);
     let first = || command.split_whitespace().next().map(last_of_path).unwrap_or_default();
     named.unwrap_or_else(first)
 }

@@ -118,7 +118,7 @@ pub(super) fn units(from: &[PathBuf]) -> Result<(Vec<UnitFile>, Vec<Fault>), Sto
     }
     for path in wanted {
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        let is_unit = |name: &str| name.ends_with(".timer") || name.ends_with(".service");
+        let is_unit = |name: &str| matches!(name.rsplit_once('.'), Some((_, "timer" | "service")));
         let paths = match name.strip_suffix(".d") {
             Some(unit) if is_unit(unit) && path.is_dir() => {
                 let inside =

@@ -19,6 +19,7 @@ use crate::cli::{Exit, Output, Stop};
 /// What becomes of what was read.
 #[derive(Args)]
 #[command(next_help_heading = "What becomes of it")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub(crate) struct OutArgs {
     /// Whose the schedules are, so that nobody else's are touched when they are applied [default: the source's name]
     #[arg(long, value_name = "LABEL")]
@@ -134,13 +135,14 @@ fn report(imported: &Imported) -> Result<(), Stop> {
     }
     let count = |kind: Kind| imported.count(kind);
     let schedules = imported.schedules.len();
-    lines.push_str(&format!(
+    let told = format!(
         "{schedules} schedules; {} left out, {} lost, {} different, {} notes\n",
         count(Kind::LeftOut),
         count(Kind::Lost),
         count(Kind::Differs),
         count(Kind::Note),
-    ));
+    );
+    lines.push_str(&told);
     Ok(std::io::stderr().write_all(lines.as_bytes())?)
 }
 

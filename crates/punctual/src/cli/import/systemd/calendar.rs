@@ -32,7 +32,7 @@ pub(super) enum When {
 /// What a calendar expression becomes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Parts {
-    pub(super) parts: Vec<Part>,
+    pub(super) schedules: Vec<Part>,
     /// What is not quite the same.
     pub(super) differs: Vec<String>,
     /// What cannot be said at all.
@@ -50,7 +50,7 @@ pub(super) fn read(text: &str, machine_zone: &str) -> Result<Parts, String> {
         let at = at.ok_or_else(|| format!("{} is no time: digits go behind @", quoted(text)))?;
         let part =
             Part { when: When::At(at), timezone: None, starts_at: None, ends_at: None, closed_weekdays: Vec::new() };
-        return Ok(Parts { parts: vec![part], ..Parts::default() });
+        return Ok(Parts { schedules: vec![part], ..Parts::default() });
     }
     let spec = Spec::parse(text).map_err(|problem| format!("{}: {problem}", quoted(text)))?;
     Ok(spec.parts(machine_zone))
@@ -162,7 +162,7 @@ impl Spec {
             (None, true) => return Err("`~*` counts nothing from the end".to_owned()),
             (None, false) => Days::All,
             (Some(bits), true) => Days::FromEnd(bits),
-            (Some(bits), false) if bits == 0xffff_fffe => Days::All,
+            (Some(0xffff_fffe), false) => Days::All,
             (Some(bits), false) => Days::Counted(bits),
         };
         self.years = year.map_or(Ok(None), years)?;
@@ -198,7 +198,7 @@ impl Spec {
                 let closed = if dow.is_none() { !self.weekdays & ALL_WEEKDAYS } else { 0 };
                 let dow = dow.as_deref().unwrap_or("*");
                 let cron = format!("{} {dom} {} {dow}", self.clock(), list(*months, 1, 12, true));
-                found.parts.push(Part {
+                found.schedules.push(Part {
                     when: When::Cron(cron),
                     timezone: self.zone.clone(),
                     starts_at,
@@ -537,7 +537,7 @@ mod tests {
     use super::*;
 
     fn crons(text: &str) -> Vec<String> {
-        let parts = read(text, "UTC").unwrap().parts;
+        let parts = read(text, "UTC").unwrap().schedules;
         let cron = |part: Part| match part.when {
             When::Cron(cron) => cron,
             When::At(at) => at.to_string(),
@@ -568,7 +568,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_said_is_told_and_what_systemd_refuses_is_refused() {
-        let other_days = read("Mon *-*-13", "UTC").unwrap().parts.remove(0).closed_weekdays;
+        let other_days = read("Mon *-*-13", "UTC").unwrap().schedules.remove(0).closed_weekdays;
         assert_eq!(other_days, ["sunday", "tuesday", "wednesday", "thursday", "friday", "saturday"]);
         assert_eq!(read("2000/3-1-1", "UTC").unwrap().left_out.len(), 1);
         assert_eq!(read("*-2~03", "UTC").unwrap().differs.len(), 1);

@@ -44,8 +44,11 @@ const KNOWN: [&str; 14] = [
 /// Reads every timer among the files.
 pub(crate) fn read(files: &[UnitFile], options: &SystemdOptions) -> Reading {
     let mut reading = Reading::default();
-    let timers: BTreeSet<&str> =
-        files.iter().map(|file| file.name.as_str()).filter(|name| name.ends_with(".timer")).collect();
+    let timers: BTreeSet<&str> = files
+        .iter()
+        .map(|file| file.name.as_str())
+        .filter(|name| matches!(name.rsplit_once('.'), Some((_, "timer"))))
+        .collect();
     for name in timers {
         let Some(timer) = unit::unit(name, files, &mut reading.faults) else { continue };
         if timer.stem().ends_with('@') {
@@ -120,7 +123,7 @@ fn timings(timer: &Unit, options: &SystemdOptions, reading: &mut Reading) -> Vec
             let what = format!("{}: OnCalendar={}: {what}", timer.name, setting.value);
             reading.remark(setting.place.clone(), Kind::LeftOut, what, "make the schedules by hand");
         }
-        for part in parts.parts {
+        for part in parts.schedules {
             let mut draft = calendar_draft(timer, setting, part, options);
             draft.put("missed", if persistent { "once" } else { "skip" });
             for what in &parts.differs {
@@ -222,7 +225,7 @@ fn delay(timer: &Unit, draft: &mut Draft) {
         draft.remarks.push(Remark { place: place.clone(), kind, what, remedy: remedy.to_owned() });
     };
     match span(&setting.value) {
-        Ok(Some(longest)) if longest.is_zero() => return,
+        Ok(Some(longest)) if longest.is_zero() => {}
         Ok(Some(longest)) => {
             let fixed = timer.is_on("Timer", "FixedRandomDelay");
             let how =

@@ -44,11 +44,16 @@ const WITHOUT_MEANING_HERE: [&str; 6] = ["Description", "Documentation", "Wanted
 
 /// One command line of a service.
 struct Line {
-    argv: Vec<String>,
+    argv: Vec<Word>,
     /// A failure of it is none of the service.
     forgiven: bool,
+}
+
+/// One word of a command line.
+enum Word {
+    Fixed(String),
     /// It holds variables that only the start knows.
-    open: bool,
+    Open(String),
 }
 
 /// Puts what the service does into a schedule. `Err` says why it cannot be done at all.
@@ -147,10 +152,10 @@ impl Maker<'_> {
             }));
         }
         let files = self.files();
-        if let [(_, Line { argv, forgiven: false, open: false })] = &steps[..]
-            && files.is_empty()
+        if let ([(_, line @ Line { forgiven: false, .. })], []) = (&steps[..], &files[..])
+            && let Some(argv) = line.fixed()
         {
-            return Ok((argv.clone(), false));
+            return Ok((argv, false));
         }
         let mut script = files;
         script.extend(steps.iter().map(|(key, line)| in_a_script(key, line)));
@@ -185,23 +190,21 @@ impl Maker<'_> {
             let what = format!("the mark + or ! of {} (more rights than the service) means nothing here", setting.key);
             self.tell(&setting.place.clone(), Kind::Lost, what, "let the worker have the rights, or use sudo");
         }
-        let mut open = false;
+        // What a file of variables says counts more, and is not known before the start.
+        let no_files = self.service.all("Service", "EnvironmentFile").is_empty();
+        let known = if no_files { self.env.clone() } else { Map::new() };
         let mut filled = Vec::with_capacity(argv.len());
         for word in argv {
             let word = self.filled(Some(setting), &word);
             if marks.contains(':') || !word.contains('$') {
-                filled.push(word);
-                continue;
-            }
-            match resolved(&word, &self.env) {
-                Some(words) => filled.extend(words),
-                None => {
-                    open = true;
-                    filled.push(word);
-                }
+                filled.push(Word::Fixed(word));
+            } else if let Some(words) = resolved(&word, &known) {
+                filled.extend(words.into_iter().map(Word::Fixed));
+            } else {
+                filled.push(Word::Open(word));
             }
         }
-        Ok(Line { argv: filled, forgiven: marks.contains('-'), open })
+        Ok(Line { argv: filled, forgiven: marks.contains('-') })
     }
 
     /// Files of variables, read by the shell.
@@ -351,15 +354,22 @@ impl Maker<'_> {
     }
 }
 
+impl Line {
+    /// The words, if all of them are known.
+    fn fixed(&self) -> Option<Vec<String>> {
+        let word = |word: &Word| match word {
+            Word::Fixed(text) => Some(text.clone()),
+            Word::Open(_) => None,
+        };
+        self.argv.iter().map(word).collect()
+    }
+}
+
 /// A line as a step of a script.
 fn in_a_script(key: &str, line: &Line) -> String {
-    // A word with variables stays open to them: systemd's ${NAME} is the shell's inside of quotes, $NAME without.
-    let word = |word: &String| match line.open && word.contains('$') {
-        true if word.starts_with('$') && !word.starts_with("${") => word.clone(),
-        true => {
-            format!("\"{}\"", word.replace('\\', r"\\").replace('"', "\\\"").replace('`', "\\`").replace("$$", "\\$"))
-        }
-        false => in_quotes(word),
+    let word = |word: &Word| match word {
+        Word::Fixed(text) => in_quotes(text),
+        Word::Open(text) => left_open(text),
     };
     let command = line.argv.iter().map(word).collect::<Vec<_>>().join(" ");
     match (key, line.forgiven) {
@@ -369,11 +379,39 @@ fn in_a_script(key: &str, line: &Line) -> String {
     }
 }
 
+fn is_name(name: &str) -> bool {
+    !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}
+
+/// A word with variables, for a shell: `$NAME` alone is split into words by both, `${NAME}` by neither inside of quotes,
+/// and no other `$` means anything to systemd.
+fn left_open(word: &str) -> String {
+    if word.strip_prefix('$').is_some_and(is_name) {
+        return word.to_owned();
+    }
+    let mut quoted = String::from("\"");
+    let mut rest = word;
+    while let Some(c) = rest.chars().next() {
+        let behind = &rest[c.len_utf8()..];
+        let variable = rest.strip_prefix("${").and_then(|rest| rest.split_once('}')).filter(|(name, _)| is_name(name));
+        if let Some((name, behind)) = variable {
+            quoted.extend(["${", name, "}"]);
+            rest = behind;
+            continue;
+        }
+        if matches!(c, '$' | '"' | '`' | '\\') {
+            quoted.push('\\');
+        }
+        quoted.push(c);
+        rest = if c == '$' { behind.strip_prefix('$').unwrap_or(behind) } else { behind };
+    }
+    quoted.push('"');
+    quoted
+}
+
 /// A word with its variables replaced, or `None` when one of them is not written in the unit.
 fn resolved(word: &str, env: &Map<String, Value>) -> Option<Vec<String>> {
     let value = |name: &str| env.get(name).and_then(Value::as_str);
-    let is_name =
-        |name: &str| !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
     if let Some(name) = word.strip_prefix('$').filter(|name| is_name(name)) {
         return Some(value(name)?.split_whitespace().map(str::to_owned).collect());
     }
@@ -394,4 +432,22 @@ fn resolved(word: &str, env: &Map<String, Value>) -> Option<Vec<String>> {
     }
     filled.push_str(rest);
     Some(vec![filled])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_variables_of_systemd_mean_something_to_the_shell() {
+        for (word, quoted) in [
+            ("$ARGS", "$ARGS"),
+            ("--to=${TO}", r#""--to=${TO}""#),
+            (r"${A}$(date)`id`\", r#""${A}\$(date)\`id\`\\""#),
+            ("${A}$$B", r#""${A}\$B""#),
+            ("${A:-x}", r#""\${A:-x}""#),
+        ] {
+            assert_eq!(left_open(word), quoted, "{word}");
+        }
+    }
 }

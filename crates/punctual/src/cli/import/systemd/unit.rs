@@ -101,7 +101,7 @@ fn parsed(file: &UnitFile, faults: &mut Vec<Fault>) -> Vec<Setting> {
             line = format!("{} {}", line.trim_end(), next.trim());
         }
         if let Some(name) = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
-            section = name.to_owned();
+            name.clone_into(&mut section);
         } else if let Some((key, value)) = line.split_once('=').filter(|_| !section.is_empty()) {
             let (key, value) = (key.trim().to_owned(), value.trim().to_owned());
             settings.push(Setting { section: section.clone(), key, value, place });
@@ -135,12 +135,11 @@ impl Specifiers {
                 filled.push('%');
                 break;
             };
-            match self.value(letter) {
-                Some(value) => filled.push_str(&value),
-                None => {
-                    filled.extend(['%', letter]);
-                    unknown.push(letter);
-                }
+            if let Some(value) = self.value(letter) {
+                filled.push_str(&value);
+            } else {
+                filled.extend(['%', letter]);
+                unknown.push(letter);
             }
         }
         (filled, unknown)
@@ -210,13 +209,12 @@ pub(super) fn words(line: &str) -> Result<Vec<String>, String> {
                 word.get_or_insert_default().push(escaped);
             }
             (c, Some(open)) if c == open => quote = None,
-            (c, Some(_)) => word.get_or_insert_default().push(c),
             ('"' | '\'', None) => {
                 quote = Some(c);
                 word.get_or_insert_default();
             }
             (c, None) if c.is_whitespace() => words.extend(word.take()),
-            (c, None) => word.get_or_insert_default().push(c),
+            (c, _) => word.get_or_insert_default().push(c),
         }
     }
     if quote.is_some() {
