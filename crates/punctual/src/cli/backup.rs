@@ -58,6 +58,7 @@ pub(crate) struct BackupArgs {
 ///
 /// The copy is looked through first. A store that is there is set aside, not deleted.
 #[derive(Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 #[command(after_help = RESTORE_EXAMPLES)]
 pub(crate) struct RestoreArgs {
     /// The copy
@@ -96,12 +97,11 @@ struct Place {
 impl Place {
     /// The file of the store, and the folder that it is in unless it was named itself.
     fn file(&self, verb: &str) -> Result<(PathBuf, Option<DataFolder>), Stop> {
-        let (url, folder) = match &self.database {
-            Some(url) => (url.clone(), None),
-            None => {
-                let folder = DataFolder::open(self.data.as_deref())?;
-                (folder.database_url(), Some(folder))
-            }
+        let (url, folder) = if let Some(url) = &self.database {
+            (url.clone(), None)
+        } else {
+            let folder = DataFolder::open(self.data.as_deref())?;
+            (folder.database_url(), Some(folder))
         };
         match url.strip_prefix("sqlite:") {
             Some(path) if !path.is_empty() => Ok((PathBuf::from(path), folder)),
