@@ -164,7 +164,7 @@ async fn e04_everything_that_is_wrong_is_told_at_once_with_its_place(world: &Wor
     let task = json!({ "kind": "task", "name": "t" });
     let manifest = json!({
         "owner": "admin", "scheduels": {}, "calendars": { "c": { "timezone": "Mars/Olympus" } }, "rules": 7,
-        "templates": { "broken": { "job": { "target": task, "queeu": "x" } } },
+        "templates": { "broken": { "job": { "target": task, "queu": "x" } } },
         "limits": { "nonsense": { "concurrency": 1 } }, "presets": { "p": { "expression": "61 * * * *" } },
         "queues": { "q": { "paused": "yes" } },
         "schedules": {
@@ -189,7 +189,7 @@ async fn e04_everything_that_is_wrong_is_told_at_once_with_its_place(world: &Wor
         "/scheduels",
         "/calendars/c/timezone",
         "/rules",
-        "/templates/broken/job/queeu",
+        "/templates/broken/job/queu",
         "/limits/nonsense",
         "/presets/p/expression",
         "/queues/q/paused",
@@ -215,7 +215,7 @@ async fn e04_everything_that_is_wrong_is_told_at_once_with_its_place(world: &Wor
         error["remedy"].as_str().unwrap_or_default().to_owned()
     };
     assert_eq!(remedy("/scheduels"), "did you mean `schedules`?");
-    assert_eq!(remedy("/templates/broken/job/queeu"), "did you mean `queue`?");
+    assert_eq!(remedy("/templates/broken/job/queu"), "did you mean `queue`?");
     assert_eq!(remedy("/schedules/two/crn"), "did you mean `cron`?");
     assert_eq!(world.get("/manifest").await, json!({}), "nothing was changed");
     let nobodys = world.post("/manifest/plan", &asked(&json!({ "schedules": {} }))).await;
