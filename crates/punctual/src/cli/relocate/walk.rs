@@ -100,7 +100,7 @@ impl Walk {
             let why = format!(
                 "it has moved to {} at {}; work on that one: --database {}",
                 self.to.name,
-                Timestamp::now(),
+                this_second(),
                 self.to.name
             );
             self.from.patiently(self.patience(), async |store| store.note_left(id, &why).await).await?;
@@ -228,7 +228,7 @@ impl Walk {
                 return if self.cut { Ok(still) } else { Err(self.give_up(id, still).await?) };
             }
             if still != said {
-                say(&format!("waiting for {still} running jobs"));
+                say(&format!("waiting for {still} running {}", if still == 1 { "job" } else { "jobs" }));
                 said = still;
             }
             sleep(LOOK).await;
