@@ -3,7 +3,7 @@
 //! The database itself refuses, by triggers that are there only while a freeze is in force: they bind every node and
 //! every program, whatever its version, and cost nothing at any other time.
 
-use crate::store::StoreResult;
+use crate::store::{StoreError, StoreResult};
 use crate::words::words;
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -27,6 +27,16 @@ pub struct Freeze {
     pub why: String,
     /// Since when it has this level.
     pub since: Timestamp,
+}
+
+/// Why a store is not brought to a newer schema: while it is moved, that stays as the other side knows it.
+pub fn too_old_and_frozen(freeze: &Freeze, schema: i64) -> StoreError {
+    let why = format!(
+        "{}; its schema is still {schema}, and is not changed meanwhile: finish that, or give it up, with the version of \
+         punctual that has begun it, and upgrade then",
+        freeze.why
+    );
+    StoreError::Frozen { why }
 }
 
 /// The part of the store port that freezes and thaws.

@@ -17,6 +17,9 @@ use sha2::{Digest, Sha256};
 use tables::Table;
 use uuid::Uuid;
 
+/// The first microsecond that every store knows, of the year 4714 BC: whatever is before it is carried as this one.
+pub const FIRST_MICROS: i64 = -210_866_803_200_000_000;
+
 /// One value in its neutral form: an id is 16 bytes, a time a number of microseconds, a flag 0 or 1, a document its
 /// own text, a list of tags the text of a JSON array.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -119,6 +122,8 @@ words! {
     pub enum MoveStage as "stage of a move" {
         /// It is being carried into another store.
         Leaving = "leaving",
+        /// It is being given back, and does not leave any more unless everything has arrived before.
+        Staying = "staying",
         /// It has been carried into another store, and stays frozen.
         Left = "left",
         /// Another store is being carried into it.
@@ -145,7 +150,9 @@ pub struct Move {
 
 /// What a store can do for a move. Not a part of [`Store`](crate::store::Store): no node and no server asks for it.
 ///
-/// Every verb is one transaction, so that whoever is killed between two finds in the stores where to go on.
+/// Every verb is one transaction, so that whoever is killed between two finds in the stores where to go on. Each looks
+/// itself whether the store's part is that of this very move, at the stage that it goes on from: others may have gone on
+/// with it, or given it up. It is [`arrive`](Transfer::arrive) that decides whether a move has been made.
 #[async_trait]
 pub trait Transfer: Freezing {
     /// Whether this kind of store has a table.
@@ -160,17 +167,22 @@ pub trait Transfer: Freezing {
     /// The name of a table that is not empty, although nobody has ever worked on a new store.
     async fn table_in_use(&self) -> StoreResult<Option<&'static str>>;
 
-    /// Begins to leave: nothing is started from now on. Refused while another move is under way.
+    /// Begins to leave: nothing is started from now on. Refused while another move is under way or it is frozen.
     async fn begin_to_leave(&self, part: &Move, why: &str) -> StoreResult<()>;
 
     /// Stops all writing, once what was asked by other ways is carried out. Refused unless it is leaving.
-    async fn stop_writing(&self, why: &str) -> StoreResult<()>;
+    async fn stop_writing(&self, id: Uuid, why: &str) -> StoreResult<()>;
 
-    /// Goes on as if no move had begun.
-    async fn stay(&self) -> StoreResult<()>;
+    /// Is to be given back. Writing cannot be stopped any more, so that whoever then looks at the other side, and ends
+    /// the move there, knows that nobody carries on behind his back. Refused unless it is leaving.
+    async fn begin_to_stay(&self, id: Uuid) -> StoreResult<()>;
 
-    /// Notes that everything has left. Refused unless it is leaving.
-    async fn note_left(&self, why: &str) -> StoreResult<()>;
+    /// Goes on as if this move had not begun: what has arrived by an earlier one has still arrived by that. Refused
+    /// unless it is being given back, or is the other side and nothing has come.
+    async fn stay(&self, id: Uuid) -> StoreResult<()>;
+
+    /// Notes that everything has left. Refused unless it is leaving, or was to be given back too late.
+    async fn note_left(&self, id: Uuid, why: &str) -> StoreResult<()>;
 
     /// Becomes the other side. Refused unless it is empty and has no part in a move.
     async fn begin_to_arrive(&self, part: &Move, why: &str) -> StoreResult<()>;
@@ -179,17 +191,17 @@ pub trait Transfer: Freezing {
     async fn carried(&self) -> StoreResult<Vec<Carried>>;
 
     /// Takes a page of rows in, and notes how far the table has come with them; refused when somebody else has done so
-    /// since `before`.
+    /// since `before`, and unless it is arriving.
     async fn take_in(
-        &self, table: &'static Table, rows: Vec<Row>, before: &Carried, after: &Carried,
+        &self, id: Uuid, table: &'static Table, rows: Vec<Row>, before: &Carried, after: &Carried,
     ) -> StoreResult<()>;
 
-    /// Takes nothing more in, and stays frozen: what has come is not all.
-    async fn refuse_more(&self, why: &str) -> StoreResult<()>;
+    /// Takes nothing more in, and stays frozen: what has come is not all. Refused when everything has arrived.
+    async fn refuse_more(&self, id: Uuid, why: &str) -> StoreResult<()>;
 
     /// Everything is there: what the store derives from it is made, nodes that left nothing behind are gone, and it is
     /// open for work. Refused unless it is arriving.
-    async fn arrive(&self) -> StoreResult<()>;
+    async fn arrive(&self, id: Uuid) -> StoreResult<()>;
 
     /// Rows in the order of their key, after one.
     async fn rows_after(&self, table: &'static Table, after: Option<&[Value]>) -> StoreResult<Vec<Row>>;

@@ -8,12 +8,13 @@ CREATE TABLE punctual_internal.frozen (
   since timestamptz NOT NULL
 );
 
--- This store's part in a move. `writing` is true only inside the transaction that takes rows in, so that the triggers
--- let that one through, and nobody else ever sees it.
+-- This store's part in a move: the first row. The second is how it came here itself, while it leaves again, so that this
+-- stands again if it stays. `writing` is true only inside the transaction that takes rows in, so that the triggers let
+-- that one through, and nobody else ever sees it.
 CREATE TABLE punctual_internal.moves (
-  id smallint NOT NULL PRIMARY KEY CHECK (id = 1),
+  id smallint NOT NULL PRIMARY KEY CHECK (id IN (1, 2)),
   move_id uuid NOT NULL,
-  stage text COLLATE "C" NOT NULL CHECK (stage IN ('leaving', 'left', 'arriving', 'arrived', 'abandoned')),
+  stage text COLLATE "C" NOT NULL CHECK (stage IN ('leaving', 'staying', 'left', 'arriving', 'arrived', 'abandoned')),
   other text COLLATE "C" NOT NULL,
   began_at timestamptz NOT NULL,
   writing boolean NOT NULL DEFAULT false

@@ -4,6 +4,7 @@ use crate::error::Work;
 use crate::params::{Params, params};
 use crate::rows::Columns;
 use crate::session::Session;
+use punctual_core::freeze::too_old_and_frozen;
 use punctual_core::store::StoreError;
 use punctual_core::upkeep::AppliedMigration;
 
@@ -149,7 +150,7 @@ async fn apply_missing(session: &Session) -> Work<Vec<AppliedMigration>> {
     let applied = applied(session).await?;
     let missing: Vec<&Migration> = MIGRATIONS.iter().filter(|m| m.number > applied).collect();
     if !missing.is_empty() {
-        refuse_frozen(session).await?;
+        refuse_frozen(session, applied).await?;
     }
     let mut taken = Vec::new();
     for migration in missing {
@@ -192,7 +193,7 @@ async fn applied(session: &Session) -> Work<i64> {
 }
 
 /// What is frozen is being moved, or has been: its schema stays as the other side knows it.
-async fn refuse_frozen(session: &Session) -> Work<()> {
+async fn refuse_frozen(session: &Session, applied: i64) -> Work<()> {
     let find = "SELECT to_regclass('punctual_internal.frozen') IS NOT NULL";
     let can_be = session.rows(find, &Params::default()).await?;
     if !crate::rows::collect(&can_be, crate::rows::value)?.pop().unwrap_or(false) {
@@ -200,7 +201,7 @@ async fn refuse_frozen(session: &Session) -> Work<()> {
     }
     let found = session.rows(crate::freeze::FIND, &Params::default()).await?;
     match crate::rows::collect(&found, crate::freeze::freeze)?.pop() {
-        Some(freeze) => Err(StoreError::Frozen { why: freeze.why }.into()),
+        Some(freeze) => Err(too_old_and_frozen(&freeze, applied).into()),
         None => Ok(()),
     }
 }

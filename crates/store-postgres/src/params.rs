@@ -5,9 +5,6 @@ use std::time::{Duration, SystemTime};
 use tokio_postgres::types::{ToSql, Type};
 use uuid::Uuid;
 
-/// The first instant that `timestamptz` can hold, in microseconds since 1970; anything earlier is as good as it.
-const FIRST_MICROS: i64 = -210_866_803_200_000_000;
-
 /// The parameters of one statement.
 #[derive(Debug, Default)]
 pub(crate) struct Params<'a>(Vec<(Box<dyn ToSql + Sync + Send + 'a>, Type)>);
@@ -103,7 +100,7 @@ impl<T: Scalar> Param for Option<Vec<T>> {
 
 /// An instant as it is stored: whole microseconds, none before the first that PostgreSQL knows.
 pub(crate) fn time(at: Timestamp) -> SystemTime {
-    let micros = at.as_microsecond().max(FIRST_MICROS);
+    let micros = at.as_microsecond().max(punctual_core::transfer::FIRST_MICROS);
     let span = Duration::from_micros(micros.unsigned_abs());
     if micros < 0 { SystemTime::UNIX_EPOCH - span } else { SystemTime::UNIX_EPOCH + span }
 }

@@ -22,6 +22,9 @@ use uuid::Uuid;
 /// What is made from what has come.
 const DERIVE: &str = include_str!("../sql/arrive.sql");
 
+/// The store's part in a move.
+const PART: &str = "SELECT move_id, stage, other, began_at FROM punctual_internal.moves WHERE id = 1";
+
 /// Rows that are there only to be locked, or name a job that is forgotten: nobody would miss them.
 const SIEVES: [(&str, &str); 2] = [
     ("job_keys", "EXISTS (SELECT 1 FROM punctual_internal.jobs AS j WHERE j.id = t.job_id)"),
@@ -35,12 +38,7 @@ impl Transfer for PostgresStore {
     }
 
     async fn part_in_move(&self) -> StoreResult<Option<Move>> {
-        let find = "SELECT move_id, stage, other, began_at FROM punctual_internal.moves";
-        let found = self.shared.read(find, params![], |row| {
-            let mut c = Columns::of(row);
-            Ok(Move { id: c.next()?, stage: c.word()?, other: c.next()?, began_at: c.time()? })
-        });
-        Ok(found.await?.pop())
+        Ok(self.shared.read(PART, params![], part).await?.pop())
     }
 
     async fn jobs_at_work(&self) -> StoreResult<u64> {
@@ -56,16 +54,20 @@ impl Transfer for PostgresStore {
         in_transaction!(&self.shared, |tx| tx.begin_to_leave(part, why))
     }
 
-    async fn stop_writing(&self, why: &str) -> StoreResult<()> {
-        in_transaction!(&self.shared, |tx| tx.stop_writing(why))
+    async fn stop_writing(&self, id: Uuid, why: &str) -> StoreResult<()> {
+        in_transaction!(&self.shared, |tx| tx.stop_writing(id, why))
     }
 
-    async fn stay(&self) -> StoreResult<()> {
-        in_transaction!(&self.shared, Plans | tx | tx.stay())
+    async fn begin_to_stay(&self, id: Uuid) -> StoreResult<()> {
+        in_transaction!(&self.shared, |tx| tx.begin_to_stay(id))
     }
 
-    async fn note_left(&self, why: &str) -> StoreResult<()> {
-        in_transaction!(&self.shared, |tx| tx.note_left(why))
+    async fn stay(&self, id: Uuid) -> StoreResult<()> {
+        in_transaction!(&self.shared, Plans | tx | tx.stay(id))
+    }
+
+    async fn note_left(&self, id: Uuid, why: &str) -> StoreResult<()> {
+        in_transaction!(&self.shared, |tx| tx.note_left(id, why))
     }
 
     async fn begin_to_arrive(&self, part: &Move, why: &str) -> StoreResult<()> {
@@ -78,17 +80,17 @@ impl Transfer for PostgresStore {
     }
 
     async fn take_in(
-        &self, table: &'static Table, rows: Vec<Row>, before: &Carried, after: &Carried,
+        &self, id: Uuid, table: &'static Table, rows: Vec<Row>, before: &Carried, after: &Carried,
     ) -> StoreResult<()> {
-        in_transaction!(&self.shared, |tx| tx.take_in(table, &rows, before, after))
+        in_transaction!(&self.shared, |tx| tx.take_in(id, table, &rows, before, after))
     }
 
-    async fn refuse_more(&self, why: &str) -> StoreResult<()> {
-        in_transaction!(&self.shared, |tx| tx.refuse_more(why))
+    async fn refuse_more(&self, id: Uuid, why: &str) -> StoreResult<()> {
+        in_transaction!(&self.shared, |tx| tx.refuse_more(id, why))
     }
 
-    async fn arrive(&self) -> StoreResult<()> {
-        in_transaction!(&self.shared, Plans | tx | tx.arrive())
+    async fn arrive(&self, id: Uuid) -> StoreResult<()> {
+        in_transaction!(&self.shared, Plans | tx | tx.arrive(id))
     }
 
     async fn rows_after(&self, table: &'static Table, after: Option<&[Value]>) -> StoreResult<Vec<Row>> {
@@ -99,6 +101,11 @@ impl Transfer for PostgresStore {
         let page = page(table, after.is_some());
         Ok(self.shared.read(&page, params, |row| neutral(table, row)).await?)
     }
+}
+
+fn part(row: &tokio_postgres::Row) -> Result<Move, Unreadable> {
+    let mut c = Columns::of(row);
+    Ok(Move { id: c.next()?, stage: c.word()?, other: c.next()?, began_at: c.time()? })
 }
 
 fn carried(row: &tokio_postgres::Row) -> Result<Carried, Unreadable> {
@@ -266,33 +273,51 @@ impl Tx<'_> {
     }
 
     /// Locks the store's part, too: of two who ask at once, the second finds what the first has done.
-    async fn expect_part(&self, expected: &[Option<MoveStage>]) -> Work<()> {
+    async fn locked_part(&self) -> Work<Option<Move>> {
         self.word("LOCK TABLE punctual_internal.moves IN SHARE ROW EXCLUSIVE MODE").await?;
-        let find = "SELECT stage FROM punctual_internal.moves";
-        let stage = self.one(find, params![], |row| Columns::of(row).word()).await?;
-        if expected.contains(&stage) { Ok(()) } else { Err(overtaken().into()) }
+        self.one(PART, params![], part).await
     }
 
-    async fn note_left(&self, why: &str) -> Work<()> {
-        self.expect_part(&[Some(MoveStage::Leaving)]).await?;
-        self.note_stage(MoveStage::Left, why).await
+    async fn expect_part(&self, id: Uuid, stages: &[MoveStage]) -> Work<()> {
+        match self.locked_part().await? {
+            Some(part) if part.id == id && stages.contains(&part.stage) => Ok(()),
+            _ => Err(overtaken().into()),
+        }
     }
 
-    async fn refuse_more(&self, why: &str) -> Work<()> {
-        self.expect_part(&[Some(MoveStage::Arriving), Some(MoveStage::Abandoned)]).await?;
-        self.note_stage(MoveStage::Abandoned, why).await
+    async fn note_left(&self, id: Uuid, why: &str) -> Work<()> {
+        self.expect_part(id, &[MoveStage::Leaving, MoveStage::Staying]).await?;
+        self.execute("DELETE FROM punctual_internal.moves WHERE id = 2", params![]).await?;
+        self.note_stage(MoveStage::Left).await?;
+        self.freeze(FreezeLevel::Writes, why).await?;
+        Ok(())
+    }
+
+    async fn refuse_more(&self, id: Uuid, why: &str) -> Work<()> {
+        self.expect_part(id, &[MoveStage::Arriving, MoveStage::Abandoned]).await?;
+        self.note_stage(MoveStage::Abandoned).await?;
+        self.freeze(FreezeLevel::Writes, why).await?;
+        Ok(())
     }
 
     async fn begin_to_leave(&self, part: &Move, why: &str) -> Work<()> {
-        self.expect_part(&[None, Some(MoveStage::Arrived)]).await?;
+        if self.locked_part().await?.is_some_and(|part| part.stage != MoveStage::Arrived) {
+            return Err(overtaken().into());
+        }
+        // Whoever freezes takes this lock.
+        self.word("SELECT pg_advisory_xact_lock(7815263005)").await?;
+        if let Some(freeze) = self.one(crate::freeze::FIND, params![], crate::freeze::freeze).await? {
+            return Err(StoreError::Frozen { why: freeze.why }.into());
+        }
+        self.execute("UPDATE punctual_internal.moves SET id = 2", params![]).await?;
         self.note_part(part).await?;
         self.freeze(FreezeLevel::Starts, why).await?;
         Ok(())
     }
 
     /// What SQL has asked of schedules is carried out first: another kind of store could not.
-    async fn stop_writing(&self, why: &str) -> Work<()> {
-        self.expect_part(&[Some(MoveStage::Leaving)]).await?;
+    async fn stop_writing(&self, id: Uuid, why: &str) -> Work<()> {
+        self.expect_part(id, &[MoveStage::Leaving]).await?;
         self.word("LOCK TABLE punctual_internal.schedule_requests IN SHARE ROW EXCLUSIVE MODE").await?;
         let asked = "SELECT DISTINCT schedule_id FROM punctual_internal.schedule_requests ORDER BY schedule_id";
         for schedule in self.all(asked, params![], value::<Uuid>).await? {
@@ -302,14 +327,26 @@ impl Tx<'_> {
         Ok(())
     }
 
-    async fn stay(&self) -> Work<()> {
-        self.execute("DELETE FROM punctual_internal.moves", params![]).await?;
-        self.execute("DELETE FROM punctual_internal.move_progress", params![]).await?;
+    async fn begin_to_stay(&self, id: Uuid) -> Work<()> {
+        self.expect_part(id, &[MoveStage::Leaving, MoveStage::Staying]).await?;
+        self.note_stage(MoveStage::Staying).await
+    }
+
+    async fn stay(&self, id: Uuid) -> Work<()> {
+        self.expect_part(id, &[MoveStage::Staying, MoveStage::Arriving]).await?;
+        let come = "SELECT EXISTS (SELECT 1 FROM punctual_internal.move_progress)";
+        if self.one(come, params![], value).await?.unwrap_or(false) {
+            return Err(overtaken().into());
+        }
+        self.execute("DELETE FROM punctual_internal.moves WHERE id = 1", params![]).await?;
+        self.execute("UPDATE punctual_internal.moves SET id = 1", params![]).await?;
         self.thaw().await
     }
 
     async fn begin_to_arrive(&self, part: &Move, why: &str) -> Work<()> {
-        self.expect_part(&[None]).await?;
+        if self.locked_part().await?.is_some() {
+            return Err(overtaken().into());
+        }
         self.note_part(part).await?;
         self.execute("DELETE FROM punctual_internal.move_progress", params![]).await?;
         self.freeze(FreezeLevel::Writes, why).await?;
@@ -322,25 +359,23 @@ impl Tx<'_> {
 
     async fn note_part(&self, part: &Move) -> Work<()> {
         let note =
-            "INSERT INTO punctual_internal.moves (id, move_id, stage, other, began_at) VALUES (1, $1, $2, $3, $4)
-                    ON CONFLICT (id) DO UPDATE SET move_id = excluded.move_id, stage = excluded.stage,
-                      other = excluded.other, began_at = excluded.began_at";
+            "INSERT INTO punctual_internal.moves (id, move_id, stage, other, began_at) VALUES (1, $1, $2, $3, $4)";
         let Move { id, stage, other, began_at } = part;
         self.execute(note, params![*id, stage.as_str(), other.as_str(), time(*began_at)]).await?;
         Ok(())
     }
 
-    async fn note_stage(&self, stage: MoveStage, why: &str) -> Work<()> {
-        self.execute("UPDATE punctual_internal.moves SET stage = $1", params![stage.as_str()]).await?;
-        self.freeze(FreezeLevel::Writes, why).await?;
+    async fn note_stage(&self, stage: MoveStage) -> Work<()> {
+        let note = "UPDATE punctual_internal.moves SET stage = $1 WHERE id = 1";
+        self.execute(note, params![stage.as_str()]).await?;
         Ok(())
     }
 
-    async fn take_in(&self, table: &'static Table, rows: &[Row], before: &Carried, after: &Carried) -> Work<()> {
-        let begin = "UPDATE punctual_internal.moves SET writing = true WHERE stage = 'arriving'";
-        if self.execute(begin, params![]).await? == 0 {
-            return Err(overtaken().into());
-        }
+    async fn take_in(
+        &self, id: Uuid, table: &'static Table, rows: &[Row], before: &Carried, after: &Carried,
+    ) -> Work<()> {
+        self.expect_part(id, &[MoveStage::Arriving]).await?;
+        self.execute("UPDATE punctual_internal.moves SET writing = true", params![]).await?;
         if !rows.is_empty() {
             let mut params = Params::default();
             for (at, column) in table.columns.iter().enumerate() {
@@ -371,16 +406,14 @@ impl Tx<'_> {
     }
 
     /// What is made from what has come, nodes that left nothing behind, and the end of the freeze.
-    async fn arrive(&self) -> Work<()> {
-        self.expect_part(&[Some(MoveStage::Arriving)]).await?;
+    async fn arrive(&self, id: Uuid) -> Work<()> {
+        self.expect_part(id, &[MoveStage::Arriving]).await?;
         self.thaw().await?;
         self.rows(DERIVE, params![self.at(), POSITION_GAP]).await?;
         let sync = "SELECT punctual_internal.sync_scheduled_job(s.id) FROM punctual_internal.schedules AS s
                     WHERE s.deleted_at IS NULL ORDER BY s.created_at, s.id";
         self.rows(sync, params![]).await?;
         self.execute("DELETE FROM punctual_internal.move_progress", params![]).await?;
-        let stage = "UPDATE punctual_internal.moves SET stage = $1";
-        self.execute(stage, params![MoveStage::Arrived.as_str()]).await?;
-        Ok(())
+        self.note_stage(MoveStage::Arrived).await
     }
 }

@@ -8,12 +8,13 @@ CREATE TABLE punctual_frozen (
   since INTEGER NOT NULL
 ) STRICT;
 
--- This store's part in a move. `writing` is 1 only inside the transaction that takes rows in, so that the triggers let
--- that one through, and nobody else ever sees it.
+-- This store's part in a move: the first row. The second is how it came here itself, while it leaves again, so that this
+-- stands again if it stays. `writing` is 1 only inside the transaction that takes rows in, so that the triggers let that
+-- one through, and nobody else ever sees it.
 CREATE TABLE punctual_moves (
-  id INTEGER NOT NULL PRIMARY KEY CHECK (id = 1),
+  id INTEGER NOT NULL PRIMARY KEY CHECK (id IN (1, 2)),
   move_id BLOB NOT NULL CHECK (length(move_id) = 16),
-  stage TEXT NOT NULL CHECK (stage IN ('leaving', 'left', 'arriving', 'arrived', 'abandoned')),
+  stage TEXT NOT NULL CHECK (stage IN ('leaving', 'staying', 'left', 'arriving', 'arrived', 'abandoned')),
   other TEXT NOT NULL,
   began_at INTEGER NOT NULL,
   writing INTEGER NOT NULL DEFAULT 0 CHECK (writing IN (0, 1))

@@ -2,6 +2,7 @@
 
 use crate::error::store_error;
 use jiff::Timestamp;
+use punctual_core::freeze::too_old_and_frozen;
 use punctual_core::store::{StoreError, StoreResult};
 use punctual_core::upkeep::AppliedMigration;
 use rusqlite::{Connection, params};
@@ -93,7 +94,7 @@ fn apply_missing(connection: &Connection, now: Timestamp) -> StoreResult<Vec<App
     refuse_too_new(connection)?;
     let missing: Vec<&Migration> = MIGRATIONS.iter().filter(|m| m.number > applied).collect();
     if !missing.is_empty() {
-        refuse_frozen(connection)?;
+        refuse_frozen(connection, applied)?;
     }
     let mut taken = Vec::new();
     for migration in missing {
@@ -110,11 +111,11 @@ fn apply_missing(connection: &Connection, now: Timestamp) -> StoreResult<Vec<App
 }
 
 /// What is frozen is being moved, or has been: its schema stays as the other side knows it.
-fn refuse_frozen(connection: &Connection) -> StoreResult<()> {
+fn refuse_frozen(connection: &Connection, applied: i64) -> StoreResult<()> {
     let find = "SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'punctual_frozen')";
     let can_be: bool = connection.query_row(find, [], |row| row.get(0)).map_err(store_error)?;
     match can_be.then(|| crate::freeze::read_frozen(connection)).transpose()?.flatten() {
-        Some(freeze) => Err(StoreError::Frozen { why: freeze.why }),
+        Some(freeze) => Err(too_old_and_frozen(&freeze, applied)),
         None => Ok(()),
     }
 }

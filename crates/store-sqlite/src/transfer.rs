@@ -11,10 +11,11 @@ use punctual_core::freeze::FreezeLevel;
 use punctual_core::invalid::Invalid;
 use punctual_core::order::POSITION_GAP;
 use punctual_core::store::{StoreError, StoreResult};
-use punctual_core::transfer::tables::{NOT_EVERYWHERE, TABLES, Table};
-use punctual_core::transfer::{Carried, Move, MoveStage, Row, Tally, Transfer, Value, in_use, overtaken};
+use punctual_core::transfer::tables::{Column, Kind, NOT_EVERYWHERE, TABLES, Table};
+use punctual_core::transfer::{Carried, FIRST_MICROS, Move, MoveStage, Row, Tally, Transfer, Value, in_use, overtaken};
 use rusqlite::types::Value as Stored;
 use rusqlite::{Connection, params, params_from_iter};
+use uuid::Uuid;
 
 #[async_trait]
 impl Transfer for SqliteStore {
@@ -39,35 +40,49 @@ impl Transfer for SqliteStore {
     async fn begin_to_leave(&self, part: &Move, why: &str) -> StoreResult<()> {
         let (part, why) = (part.clone(), why.to_owned());
         self.write(move |tx| {
-            tx.expect_part(&[None, Some(MoveStage::Arrived)])?;
+            tx.expect_no_other_move()?;
+            tx.execute("UPDATE punctual_moves SET id = 2", [])?;
             tx.note_part(&part)?;
             tx.freeze(FreezeLevel::Starts, &why).map(drop)
         })
         .await
     }
 
-    async fn stop_writing(&self, why: &str) -> StoreResult<()> {
+    async fn stop_writing(&self, id: Uuid, why: &str) -> StoreResult<()> {
         let why = why.to_owned();
         self.write(move |tx| {
-            tx.expect_part(&[Some(MoveStage::Leaving)])?;
+            tx.expect_part(id, &[MoveStage::Leaving])?;
             tx.freeze(FreezeLevel::Writes, &why).map(drop)
         })
         .await
     }
 
-    async fn stay(&self) -> StoreResult<()> {
-        self.write_plans(|tx| {
-            tx.execute("DELETE FROM punctual_moves", [])?;
-            tx.execute("DELETE FROM punctual_move_progress", [])?;
+    async fn begin_to_stay(&self, id: Uuid) -> StoreResult<()> {
+        self.write(move |tx| {
+            tx.expect_part(id, &[MoveStage::Leaving, MoveStage::Staying])?;
+            tx.note_stage(MoveStage::Staying)
+        })
+        .await
+    }
+
+    async fn stay(&self, id: Uuid) -> StoreResult<()> {
+        self.write_plans(move |tx| {
+            tx.expect_part(id, &[MoveStage::Staying, MoveStage::Arriving])?;
+            if !tx.all("SELECT 1 FROM punctual_move_progress LIMIT 1", [], value::<i64>)?.is_empty() {
+                return Err(overtaken());
+            }
+            tx.execute("DELETE FROM punctual_moves WHERE id = 1", [])?;
+            tx.execute("UPDATE punctual_moves SET id = 1", [])?;
             tx.thaw()
         })
         .await
     }
 
-    async fn note_left(&self, why: &str) -> StoreResult<()> {
+    async fn note_left(&self, id: Uuid, why: &str) -> StoreResult<()> {
         let why = why.to_owned();
         self.write(move |tx| {
-            tx.expect_part(&[Some(MoveStage::Leaving)])?;
+            tx.expect_part(id, &[MoveStage::Leaving, MoveStage::Staying])?;
+            tx.execute("DELETE FROM punctual_moves WHERE id = 2", [])?;
             tx.note_stage(MoveStage::Left)?;
             tx.freeze(FreezeLevel::Writes, &why).map(drop)
         })
@@ -77,7 +92,9 @@ impl Transfer for SqliteStore {
     async fn begin_to_arrive(&self, part: &Move, why: &str) -> StoreResult<()> {
         let (part, why) = (part.clone(), why.to_owned());
         self.write(move |tx| {
-            tx.expect_part(&[None])?;
+            if read_part(tx.connection())?.is_some() {
+                return Err(overtaken());
+            }
             if let Some(table) = table_in_use(tx.connection())? {
                 return Err(in_use(table).into());
             }
@@ -94,25 +111,29 @@ impl Transfer for SqliteStore {
     }
 
     async fn take_in(
-        &self, table: &'static Table, rows: Vec<Row>, before: &Carried, after: &Carried,
+        &self, id: Uuid, table: &'static Table, rows: Vec<Row>, before: &Carried, after: &Carried,
     ) -> StoreResult<()> {
         let (before, after) = (before.clone(), after.clone());
-        self.write(move |tx| tx.take_in(table, rows, &before, &after)).await
+        self.write(move |tx| {
+            tx.expect_part(id, &[MoveStage::Arriving])?;
+            tx.take_in(table, rows, &before, &after)
+        })
+        .await
     }
 
-    async fn refuse_more(&self, why: &str) -> StoreResult<()> {
+    async fn refuse_more(&self, id: Uuid, why: &str) -> StoreResult<()> {
         let why = why.to_owned();
         self.write(move |tx| {
-            tx.expect_part(&[Some(MoveStage::Arriving), Some(MoveStage::Abandoned)])?;
+            tx.expect_part(id, &[MoveStage::Arriving, MoveStage::Abandoned])?;
             tx.note_stage(MoveStage::Abandoned)?;
             tx.freeze(FreezeLevel::Writes, &why).map(drop)
         })
         .await
     }
 
-    async fn arrive(&self) -> StoreResult<()> {
-        self.write_plans(|tx| {
-            tx.expect_part(&[Some(MoveStage::Arriving)])?;
+    async fn arrive(&self, id: Uuid) -> StoreResult<()> {
+        self.write_plans(move |tx| {
+            tx.expect_part(id, &[MoveStage::Arriving])?;
             tx.thaw()?;
             tx.arrive()
         })
@@ -149,7 +170,7 @@ fn table_in_use(connection: &Connection) -> StoreResult<Option<&'static str>> {
 }
 
 fn read_part(connection: &Connection) -> StoreResult<Option<Move>> {
-    let find = "SELECT move_id, stage, other, began_at FROM punctual_moves";
+    let find = "SELECT move_id, stage, other, began_at FROM punctual_moves WHERE id = 1";
     let mut found = rows::collect(connection, find, [], |row| {
         let mut c = Columns::of(row);
         Ok(Move { id: c.id()?, stage: c.word()?, other: c.next()?, began_at: c.time()? })
@@ -208,8 +229,9 @@ fn stored(value: Value) -> Stored {
 
 fn neutral(table: &Table, row: &rusqlite::Row<'_>) -> Result<Row, Unreadable> {
     let mut c = Columns::of(row);
-    let of_column = |column: &punctual_core::transfer::tables::Column| match c.next::<Stored>()? {
+    let of_column = |column: &Column| match c.next::<Stored>()? {
         Stored::Null => Ok(Value::Null),
+        Stored::Integer(number) if column.kind == Kind::Time => Ok(Value::Number(number.max(FIRST_MICROS))),
         Stored::Integer(number) => Ok(Value::Number(number)),
         Stored::Text(text) => Ok(Value::Text(text)),
         Stored::Blob(bytes) => Ok(Value::Bytes(bytes)),
@@ -219,28 +241,35 @@ fn neutral(table: &Table, row: &rusqlite::Row<'_>) -> Result<Row, Unreadable> {
 }
 
 impl Tx<'_> {
-    fn expect_part(&self, expected: &[Option<MoveStage>]) -> StoreResult<()> {
-        let stage = read_part(self.connection())?.map(|part| part.stage);
-        if expected.contains(&stage) { Ok(()) } else { Err(overtaken()) }
+    fn expect_part(&self, id: Uuid, stages: &[MoveStage]) -> StoreResult<()> {
+        match read_part(self.connection())? {
+            Some(part) if part.id == id && stages.contains(&part.stage) => Ok(()),
+            _ => Err(overtaken()),
+        }
+    }
+
+    fn expect_no_other_move(&self) -> StoreResult<()> {
+        if read_part(self.connection())?.is_some_and(|part| part.stage != MoveStage::Arrived) {
+            return Err(overtaken());
+        }
+        match crate::freeze::read_frozen(self.connection())? {
+            Some(freeze) => Err(StoreError::Frozen { why: freeze.why }),
+            None => Ok(()),
+        }
     }
 
     fn note_part(&self, part: &Move) -> StoreResult<()> {
-        let note = "INSERT INTO punctual_moves (id, move_id, stage, other, began_at) VALUES (1, ?1, ?2, ?3, ?4)
-                    ON CONFLICT (id) DO UPDATE SET move_id = excluded.move_id, stage = excluded.stage,
-                      other = excluded.other, began_at = excluded.began_at";
+        let note = "INSERT INTO punctual_moves (id, move_id, stage, other, began_at) VALUES (1, ?1, ?2, ?3, ?4)";
         let Move { id, stage, other, began_at } = part;
         self.execute(note, params![id.as_bytes(), stage.as_str(), other, began_at.as_microsecond()]).map(drop)
     }
 
     fn note_stage(&self, stage: MoveStage) -> StoreResult<()> {
-        self.execute("UPDATE punctual_moves SET stage = ?1", params![stage.as_str()]).map(drop)
+        self.execute("UPDATE punctual_moves SET stage = ?1 WHERE id = 1", params![stage.as_str()]).map(drop)
     }
 
     fn take_in(&self, table: &'static Table, rows: Vec<Row>, before: &Carried, after: &Carried) -> StoreResult<()> {
-        let begin = "UPDATE punctual_moves SET writing = 1 WHERE stage = 'arriving'";
-        if self.execute(begin, [])? == 0 {
-            return Err(overtaken());
-        }
+        self.execute("UPDATE punctual_moves SET writing = 1", [])?;
         let insert = insert(table);
         for row in rows {
             self.execute(&insert, params_from_iter(row.into_iter().map(stored)))?;

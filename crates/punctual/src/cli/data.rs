@@ -153,7 +153,7 @@ impl Drop for Serving {
 }
 
 /// A file for its owner alone.
-fn private(path: &Path, empty: bool) -> std::io::Result<File> {
+pub(super) fn private(path: &Path, empty: bool) -> std::io::Result<File> {
     let mut options = OpenOptions::new();
     options.create(true).write(true).truncate(empty);
     #[cfg(unix)]

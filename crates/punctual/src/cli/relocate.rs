@@ -16,10 +16,11 @@ use punctual_core::transfer::Transfer;
 use punctual_store_postgres::{PostgresOptions, PostgresStore};
 use punctual_store_sqlite::{SqliteOptions, SqliteStore};
 
+use super::data::private;
 use super::log::LogFormat;
 use super::worker::{runtime, without_password};
 use super::{Exit, Output, Stop};
-use walk::{Walk, Walked};
+use walk::{Walk, Walked, abandon_lost};
 
 const EXAMPLES: &str = "Examples:\n  \
     punctual move --from sqlite:punctual.db --to postgres://owner@db/punctual\n  \
@@ -47,6 +48,9 @@ pub(crate) struct MoveArgs {
     /// Give the move up that has begun: the first store goes on as if there had been none
     #[arg(long, conflicts_with_all = ["cut", "json"])]
     abandon: bool,
+    /// Give it up without asking the other store, which cannot be reached any more: nothing must ever be started on it
+    #[arg(long, requires = "abandon")]
+    target_is_lost: bool,
     /// Print JSON in the end
     #[arg(long)]
     json: bool,
@@ -80,13 +84,23 @@ impl MoveArgs {
 
     async fn carry(self, out: &mut Output) -> Result<(), Stop> {
         refuse_same(&self.from, &self.to)?;
-        let (from, to) = (open("--from", &self.from, true).await?, open("--to", &self.to, false).await?);
-        let walk = Walk { from, to, wait: Duration::try_from(self.wait).unwrap_or(Duration::MAX), cut: self.cut };
-        if self.abandon {
-            let told = walk.abandon().await?;
+        let wait = Duration::try_from(self.wait).unwrap_or(Duration::MAX);
+        let from = open("--from", &self.from, true).await?;
+        if self.target_is_lost {
+            let told = abandon_lost(&from, &without_password(&self.to), wait).await?;
             return Ok(writeln!(out, "{told}")?);
         }
-        let walked = walk.walk().await?;
+        let walk = Walk { from, to: open("--to", &self.to, false).await?, wait, cut: self.cut };
+        if self.abandon {
+            return match walk.abandon().await {
+                Ok(told) => Ok(writeln!(out, "{told}")?),
+                Err(stop) => Err(walk.with_state(stop).await),
+            };
+        }
+        let walked = match walk.walk().await {
+            Ok(walked) => walked,
+            Err(stop) => return Err(walk.with_state(stop).await),
+        };
         if self.json {
             let text = serde_json::to_string(&walked).map_err(std::io::Error::from)?;
             return Ok(writeln!(out, "{text}")?);
@@ -127,6 +141,10 @@ async fn open(option: &'static str, url: &str, is_there: bool) -> Result<Side, S
         // Opening would make the file, and an empty store would be moved.
         if is_there && !Path::new(path).is_file() {
             return Err(Stop::Failed(Exit::NotFound, format!("{option} {name}: there is no such file")));
+        }
+        if !is_there && !path.is_empty() && !path.starts_with(':') {
+            // It will hold what was as private where it comes from. One that is there keeps what its owner chose.
+            private(Path::new(path), false).map_err(|error| Stop::failure(format!("{option} {name}: {error}")))?;
         }
         Arc::new(SqliteStore::from_url(url, SqliteOptions::default()).map_err(failed)?)
     } else if url.starts_with("postgres://") || url.starts_with("postgresql://") {

@@ -27,6 +27,7 @@ mod langgraph;
 mod limits;
 mod metrics;
 mod migrate;
+mod move_beside;
 mod move_stores;
 mod notify;
 mod outage;

@@ -19,29 +19,29 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// After how many lines a mover is killed: few, so that it dies often.
-const LINES: usize = 4;
+pub const LINES: usize = 4;
 
-fn move_args<'a>(from: &'a World, to: &'a World) -> Vec<&'a str> {
+pub fn move_args<'a>(from: &'a World, to: &'a World) -> Vec<&'a str> {
     vec!["move", "--from", &from.url, "--to", &to.url]
 }
 
-fn moved(from: &World, to: &World, more: &[&str]) -> Output {
+pub fn moved(from: &World, to: &World, more: &[&str]) -> Output {
     let args: Vec<&str> = move_args(from, to).into_iter().chain(more.iter().copied()).collect();
     punctual(&args).output().unwrap()
 }
 
-fn complaint(output: &Output) -> String {
+pub fn complaint(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-fn refused(output: &Output, code: i32, words: &str) {
+pub fn refused(output: &Output, code: i32, words: &str) {
     let said = complaint(output);
     assert_eq!(output.status.code(), Some(code), "{said}");
     assert!(said.contains(words), "{said}");
 }
 
 /// Begins or goes on, and kills the mover with its n-th line; what it says when it was done before that.
-fn move_until(from: &World, to: &World, lines: usize) -> Option<serde_json::Value> {
+pub fn move_until(from: &World, to: &World, lines: usize) -> Option<serde_json::Value> {
     let args: Vec<&str> = move_args(from, to).into_iter().chain(["--json"]).collect();
     let mut child = punctual(&args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let stderr = BufReader::new(child.stderr.take().unwrap());
@@ -128,7 +128,7 @@ async fn a04_a_move_to_sqlite_under_load_and_killed_brings_everything_over_once(
     moved_under_load(World::on_postgres().await, World::on_sqlite().await).await;
 }
 
-async fn transfer(world: &World) -> Arc<dyn Transfer> {
+pub async fn transfer(world: &World) -> Arc<dyn Transfer> {
     if world.url.starts_with("sqlite:") {
         return Arc::new(SqliteStore::from_url(&world.url, SqliteOptions::default()).unwrap());
     }
@@ -163,8 +163,10 @@ const MORE: [&str; 9] = [
     "run --queue fails --attempts 1 -- false",
 ];
 
-/// What neither the commands nor a node on this machine can fill: graphs, tasks of a program, and what is rare.
+/// What neither the commands nor a node on this machine can fill: graphs, tasks of a program, and what is rare, as a time
+/// that PostgreSQL has no place for.
 const BY_HAND: &str = "
+    UPDATE punctual_schedules SET starts_at = -346000000000000000;
     INSERT INTO punctual_alerts VALUES (randomblob(16), 'night', 'abc', '{\"b\": 1.0,  \"a\":[]}', 7);
     INSERT INTO punctual_artifacts SELECT id, 1, 'name', 'place', 3, 'ab' FROM punctual_jobs LIMIT 1;
     INSERT INTO punctual_artifact_contents SELECT id, 1, x'00ff10' FROM punctual_jobs LIMIT 1;

@@ -339,17 +339,21 @@ fn b01_what_sql_asked_for_is_carried_out_before_the_store_leaves_and_refused_aft
         };
         twins.sql(&insert("asked")).await;
         assert_eq!(twins.schedule("asked").await.state.next_slot_at, None, "nobody has carried it out");
-        assert!(twins.own.store.stop_writing("it has moved").await.is_err(), "nobody has begun to move it");
+        assert!(
+            twins.own.store.stop_writing(uuid::Uuid::nil(), "it has moved").await.is_err(),
+            "nobody has begun to move it"
+        );
         let (id, other) = (uuid::Uuid::nil(), "elsewhere".to_owned());
         let part = Move { id, stage: MoveStage::Leaving, other, began_at: clock_time("00:00:00") };
         twins.own.store.begin_to_leave(&part, "it leaves").await.unwrap();
         assert!(twins.own.store.begin_to_leave(&part, "it leaves").await.is_err(), "once is enough");
-        twins.own.store.stop_writing("it has moved").await.unwrap();
+        twins.own.store.stop_writing(id, "it has moved").await.unwrap();
         assert!(twins.schedule("asked").await.state.next_slot_at.is_some());
         assert_eq!(twins.own.number("SELECT count(*) FROM punctual_internal.schedule_requests").await, 0);
         let late = twins.client.batch_execute(&insert("late")).await.unwrap_err();
         assert_eq!(late.as_db_error().map(tokio_postgres::error::DbError::message), Some("it has moved"));
-        twins.own.store.stay().await.unwrap();
+        twins.own.store.begin_to_stay(id).await.unwrap();
+        twins.own.store.stay(id).await.unwrap();
         twins.sql(&insert("late")).await;
     });
 }

@@ -18,20 +18,29 @@ pub(super) enum Standing {
     Done(Uuid),
 }
 
+const GIVEN_UP: &str = "this move is being given up; finish that with --abandon";
+
 /// Judges both parts. `to_name` is the address that is asked for, which a move that has begun must have, too.
 pub(super) fn judge(from: Option<&Move>, to: Option<&Move>, to_name: &str) -> Result<Standing, String> {
-    use MoveStage::{Abandoned, Arrived, Arriving, Leaving, Left};
+    use MoveStage::{Abandoned, Arrived, Arriving, Leaving, Left, Staying};
     let stage = |part: Option<&Move>| part.map(|part| part.stage);
     match (from, to) {
         (Some(from), Some(to)) if from.id == to.id => match (from.stage, to.stage) {
             (Leaving, Arriving) => Ok(Standing::Carrying(from.id)),
-            (Leaving, Arrived) => Ok(Standing::Arrived(from.id)),
+            (Leaving | Staying, Arrived) => Ok(Standing::Arrived(from.id)),
             (Left, Arrived) => Ok(Standing::Done(from.id)),
-            (Leaving, Abandoned) => Err("this move is being given up; finish that with --abandon".to_owned()),
-            (Leaving, Leaving) => Err("--from and --to are the same store; name another one with --to".to_owned()),
+            (Leaving, Leaving) | (Staying, Staying) => {
+                Err("--from and --to are the same store; name another one with --to".to_owned())
+            }
+            (Leaving, Abandoned) | (Staying, _) => Err(GIVEN_UP.to_owned()),
             _ => Err("--from holds what was moved from --to; to move it back, name another, empty store".to_owned()),
         },
         (Some(Move { stage: Leaving, id, other, .. }), None) if other == to_name => Ok(Standing::Leaving(*id)),
+        (Some(Move { stage: Staying, .. }), _) => Err(GIVEN_UP.to_owned()),
+        (Some(Move { stage: Leaving, other, .. }), Some(to)) if other == to_name => {
+            let told = format!("--to is one side of another move, with {}", to.other);
+            Err(format!("{told}; it cannot be known whether --from has arrived there before, so that it stays frozen"))
+        }
         (Some(Move { stage: Leaving, other, .. }), _) => {
             Err(format!("--from is being moved to {other}; go on with --to {other}, or give that up with --abandon"))
         }
@@ -57,7 +66,7 @@ pub(super) fn judge(from: Option<&Move>, to: Option<&Move>, to_name: &str) -> Re
 #[cfg(test)]
 mod tests {
     use super::*;
-    use MoveStage::{Abandoned, Arrived, Arriving, Leaving, Left};
+    use MoveStage::{Abandoned, Arrived, Arriving, Leaving, Left, Staying};
 
     fn part(id: u128, stage: MoveStage) -> Move {
         Move { id: Uuid::from_u128(id), stage, other: "there".to_owned(), began_at: jiff::Timestamp::UNIX_EPOCH }
@@ -76,18 +85,22 @@ mod tests {
         assert_eq!(judged(Some((1, Leaving)), None), Ok(Standing::Leaving(id)));
         assert_eq!(judged(Some((1, Leaving)), Some((1, Arriving))), Ok(Standing::Carrying(id)));
         assert_eq!(judged(Some((1, Leaving)), Some((1, Arrived))), Ok(Standing::Arrived(id)));
+        assert_eq!(judged(Some((1, Staying)), Some((1, Arrived))), Ok(Standing::Arrived(id)), "given up too late");
         assert_eq!(judged(Some((1, Left)), Some((1, Arrived))), Ok(Standing::Done(id)));
     }
 
     #[test]
     fn c09_stores_of_different_moves_are_never_mixed() {
-        for from in [None, Some((1, Leaving)), Some((1, Left)), Some((1, Arriving)), Some((1, Abandoned))] {
-            for to in [Leaving, Left, Arriving, Arrived, Abandoned] {
+        let stages = [Leaving, Staying, Left, Arriving, Arrived, Abandoned];
+        for from in std::iter::once(None).chain(stages.map(|stage| Some((1, stage)))) {
+            for to in stages {
                 assert!(judged(from, Some((2, to))).is_err(), "{from:?} and {to:?}");
             }
         }
         assert!(judged(Some((1, Leaving)), Some((1, Leaving))).is_err(), "one store under two names");
         assert!(judged(Some((1, Leaving)), Some((1, Abandoned))).is_err());
+        assert!(judged(Some((1, Staying)), Some((1, Arriving))).is_err());
+        assert!(judged(Some((1, Staying)), None).is_err());
         assert!(judge(Some(&part(1, Leaving)), None, "elsewhere").unwrap_err().contains("there"));
     }
 }

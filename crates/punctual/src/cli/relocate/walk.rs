@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use MoveStage::{Abandoned, Arrived, Arriving, Leaving, Left, Staying};
 use jiff::Timestamp;
+use punctual_core::freeze::FreezeLevel;
 use punctual_core::store::StoreError;
 use punctual_core::transfer::tables::{TABLES, Table};
-use punctual_core::transfer::{Carried, Move, MoveStage, Tally};
+use punctual_core::transfer::{Carried, Move, MoveStage, Tally, Transfer, overtaken};
 use serde::Serialize;
 use tokio::time::sleep;
 use uuid::Uuid;
@@ -81,13 +83,13 @@ impl Walk {
         };
         walked.move_id = id;
         if let Standing::New | Standing::Leaving(_) = standing {
-            self.begin_to_arrive(id).await?;
+            self.begin_to_arrive(id, standing == Standing::New).await?;
         }
         if let Standing::New | Standing::Leaving(_) | Standing::Carrying(_) = standing {
-            walked.cut = self.stop_writing().await?;
-            self.carry().await?;
+            walked.cut = self.stop_writing(id).await?;
+            self.carry(id).await?;
             walked.tables = self.compare().await?;
-            self.to.store.arrive().await.map_err(|error| self.to.refused(error))?;
+            self.to.patiently(self.patience(), async |store| store.arrive(id).await).await?;
             say("everything has arrived");
         }
         if walked.tables.is_empty() {
@@ -101,9 +103,28 @@ impl Walk {
                 this_second(),
                 self.to.name
             );
-            self.from.store.note_left(&why).await.map_err(|error| self.from.refused(error))?;
+            self.from.patiently(self.patience(), async |store| store.note_left(id, &why).await).await?;
         }
         Ok(walked)
+    }
+
+    /// What went wrong, and in which state that leaves the first store.
+    pub(super) async fn with_state(&self, stop: Stop) -> Stop {
+        let Stop::Failed(exit, words) = stop else { return stop };
+        let ours = |part: &Move| matches!(part.stage, Leaving | Staying) && part.other == self.to.name;
+        match self.from.store.part_in_move().await {
+            Ok(part) if part.as_ref().is_some_and(ours) => {
+                let told =
+                    format!("{} is still frozen: the same command goes on, and --abandon frees it", self.from.name);
+                Stop::Failed(exit, format!("{words}\n{told}"))
+            }
+            _ => Stop::Failed(exit, words),
+        }
+    }
+
+    /// How long it may take to open a store again: whoever reads it for long, as a dump does, has to end first.
+    fn patience(&self) -> Duration {
+        self.wait.max(BUSY)
     }
 
     async fn parts(&self) -> Result<(Option<Move>, Option<Move>), Stop> {
@@ -118,7 +139,7 @@ impl Walk {
     }
 
     fn part(&self, id: Uuid, stage: MoveStage) -> Move {
-        let other = if stage == MoveStage::Leaving { &self.to.name } else { &self.from.name };
+        let other = if stage == Leaving { &self.to.name } else { &self.from.name };
         Move { id, stage, other: other.clone(), began_at: Timestamp::now() }
     }
 
@@ -138,62 +159,73 @@ impl Walk {
             "it is being moved to {}; what runs may end, and nothing new starts until the move is done",
             self.to.name
         );
-        let part = self.part(id, MoveStage::Leaving);
-        let begin = async || self.from.store.begin_to_leave(&part, &why).await;
-        patiently(begin).await.map_err(|error| self.from.refused(error))?;
+        let part = self.part(id, Leaving);
+        self.from.patiently(BUSY, async |store| store.begin_to_leave(&part, &why).await).await?;
         say(&format!("{} fires and claims nothing any more", self.from.name));
         Ok(id)
     }
 
-    async fn begin_to_arrive(&self, id: Uuid) -> Result<(), Stop> {
+    /// The first store is given back when it cannot be done, but only by whoever has just frozen it: nobody else can know
+    /// what became of the move meanwhile.
+    async fn begin_to_arrive(&self, id: Uuid, has_begun_it: bool) -> Result<(), Stop> {
         let (_, to) = self.parts().await?;
-        if to.is_some_and(|to| to.id == id && to.stage == MoveStage::Leaving) {
-            self.from.store.stay().await.map_err(|error| self.from.refused(error))?;
+        if to.is_some_and(|to| to.id == id && to.stage == Leaving) {
+            self.give_back(id).await?;
             return Err(conflict("--from and --to are the same store; name another one with --to"));
         }
         let why = format!(
             "{} is being moved into it, and is not here yet; let `punctual move --from {} --to {}` finish that",
             self.from.name, self.from.name, self.to.name
         );
-        match self.to.store.begin_to_arrive(&self.part(id, MoveStage::Arriving), &why).await {
-            Ok(()) => Ok(()),
-            Err(error) => {
-                // Unless somebody else is about to go on with it, the first store is not kept waiting for that.
-                if self.parts().await?.1.is_none() {
-                    self.from.store.stay().await.map_err(|error| self.from.refused(error))?;
-                }
-                Err(self.to.refused(error))
-            }
+        let part = self.part(id, Arriving);
+        let begun = self.to.patiently(BUSY, async |store| store.begin_to_arrive(&part, &why).await).await;
+        if begun.is_err() && has_begun_it && self.parts().await?.1.is_none() {
+            self.give_back(id).await?;
         }
+        begun
     }
 
     /// Waits for what runs, and stops all writing; says how many jobs were cut off.
-    async fn stop_writing(&self) -> Result<u64, Stop> {
-        let frozen = self.from.store.frozen().await.map_err(|error| self.from.refused(error))?;
-        if frozen.is_some_and(|freeze| freeze.level == punctual_core::freeze::FreezeLevel::Writes) {
-            return Ok(0);
+    async fn stop_writing(&self, id: Uuid) -> Result<u64, Stop> {
+        let stopped = self.wait_and_stop_writing(id).await;
+        if stopped.is_err() {
+            // Whoever gave the move up may have looked at the other store before it was told of it. If it has another
+            // part, or rows have come, it refuses.
+            let _as_it_is = self.to.store.stay(id).await;
         }
-        let still = self.wait_for_jobs().await?;
+        stopped
+    }
+
+    async fn wait_and_stop_writing(&self, id: Uuid) -> Result<u64, Stop> {
+        let frozen = self.from.store.frozen().await.map_err(|error| self.from.refused(error))?;
+        let stopped = frozen.is_some_and(|freeze| freeze.level == FreezeLevel::Writes);
+        let still = if stopped { 0 } else { self.wait_for_jobs(id).await? };
         let why = format!(
             "it is being moved to {}, and nothing is written meanwhile; `punctual move --from {} --to {}` goes on with \
              that, and gives it up with --abandon",
             self.to.name, self.from.name, self.to.name
         );
-        let stop = async || self.from.store.stop_writing(&why).await;
-        patiently(stop).await.map_err(|error| self.from.refused(error))?;
-        say(&format!("{} writes nothing any more", self.from.name));
+        // Once more if that was done before, because the store looks whether it is still leaving.
+        self.from.patiently(BUSY, async |store| store.stop_writing(id, &why).await).await?;
+        if !stopped {
+            say(&format!("{} writes nothing any more", self.from.name));
+        }
         Ok(still)
     }
 
-    async fn wait_for_jobs(&self) -> Result<u64, Stop> {
+    async fn wait_for_jobs(&self, id: Uuid) -> Result<u64, Stop> {
         let (began, mut said) = (Instant::now(), 0);
         loop {
+            let part = self.from.store.part_in_move().await.map_err(|error| self.from.refused(error))?;
+            if !part.is_some_and(|part| part.id == id && part.stage == Leaving) {
+                return Err(self.from.refused(overtaken()));
+            }
             let still = self.from.store.jobs_at_work().await.map_err(|error| self.from.refused(error))?;
             if still == 0 {
                 return Ok(0);
             }
             if began.elapsed() >= self.wait {
-                return if self.cut { Ok(still) } else { Err(self.give_up(still).await?) };
+                return if self.cut { Ok(still) } else { Err(self.give_up(id, still).await?) };
             }
             if still != said {
                 say(&format!("waiting for {still} running {}", if still == 1 { "job" } else { "jobs" }));
@@ -204,9 +236,8 @@ impl Walk {
     }
 
     /// Nothing has been carried yet: both stores are as they were.
-    async fn give_up(&self, still: u64) -> Result<Stop, Stop> {
-        self.to.store.stay().await.map_err(|error| self.to.refused(error))?;
-        self.from.store.stay().await.map_err(|error| self.from.refused(error))?;
+    async fn give_up(&self, id: Uuid, still: u64) -> Result<Stop, Stop> {
+        self.give_back(id).await?;
         let jobs = if still == 1 { "1 job is".to_owned() } else { format!("{still} jobs are") };
         let told = format!(
             "{jobs} still running, so that nothing was moved, and {} goes on as before; wait longer with --wait, or \
@@ -226,7 +257,7 @@ impl Walk {
         Ok(carried.into_iter().map(|carried| (carried.table.clone(), carried)).collect())
     }
 
-    async fn carry(&self) -> Result<(), Stop> {
+    async fn carry(&self, id: Uuid) -> Result<(), Stop> {
         for table in TABLES.iter().filter(|table| self.from.store.has(table) && !self.to.store.has(table)) {
             let rows = self.from.store.rows_after(table, None).await.map_err(|error| self.from.refused(error))?;
             if !rows.is_empty() {
@@ -242,7 +273,7 @@ impl Walk {
                 let page = self.from.store.rows_after(table, after).await;
                 let page = page.map_err(|error| self.from.refused(error))?;
                 let next = carried.clone().with(table, &page);
-                let taken = self.to.store.take_in(table, page, &carried, &next).await;
+                let taken = self.to.store.take_in(id, table, page, &carried, &next).await;
                 taken.map_err(|error| self.to.refused(error))?;
                 carried = next;
                 if carried.whole || carried.tally.rows - said >= SAID_EVERY {
@@ -284,36 +315,79 @@ impl Walk {
 
     /// Gives the first store back, and says what to do with the other.
     pub(super) async fn abandon(&self) -> Result<String, Stop> {
-        let (from, to) = self.parts().await?;
-        let Some(from) = from.filter(|part| part.stage == MoveStage::Leaving && part.other == self.to.name) else {
-            return Err(conflict(format!("{} is not being moved to {}", self.from.name, self.to.name)));
+        let from = part_to_abandon(&self.from, &self.to.name).await?;
+        let to = self.to.store.part_in_move().await.map_err(|error| self.to.refused(error))?;
+        let unknown = match &to {
+            Some(to) if to.id != from.id => format!("has a part in another move, with {}", to.other),
+            Some(_) => String::new(),
+            None => match self.to.store.table_in_use().await.map_err(|error| self.to.refused(error))? {
+                Some(table) => format!("knows nothing of this move, but there are rows in its `{table}`"),
+                None => String::new(),
+            },
         };
-        if let Some(other) = to.as_ref().filter(|to| to.id != from.id) {
-            let told = format!("{} has a part in another move, with {}", self.to.name, other.other);
-            return Err(conflict(format!("{told}; it cannot be known whether this one has ended")));
+        if !unknown.is_empty() {
+            return Err(conflict(format!(
+                "--to {} {unknown}, so that it cannot be known whether everything has arrived there; if nothing has, \
+                 {LOST} frees --from",
+                self.to.name
+            )));
         }
-        let mut remedy = "";
-        match to.map(|part| part.stage) {
-            Some(MoveStage::Arrived) => {
+        let remedy =
+            if self.give_back(from.id).await? { "; throw the other one away, it holds a part only" } else { "" };
+        Ok(format!("{} goes on as before{remedy}", self.from.name))
+    }
+
+    /// Ends the move in the other store, and after that in the first one; says whether rows are left in the other.
+    async fn give_back(&self, id: Uuid) -> Result<bool, Stop> {
+        self.from.patiently(BUSY, async |store| store.begin_to_stay(id).await).await?;
+        let to = self.to.store.part_in_move().await.map_err(|error| self.to.refused(error))?;
+        let holds_a_part = match to.filter(|to| to.id == id).map(|to| to.stage) {
+            Some(Arrived) => {
                 return Err(conflict("everything has arrived; run the same command without --abandon to finish"));
             }
-            Some(MoveStage::Arriving) if self.progress().await?.is_empty() => {
-                self.to.store.stay().await.map_err(|error| self.to.refused(error))?;
+            Some(Arriving) if self.progress().await?.is_empty() => {
+                self.to.patiently(self.patience(), async |store| store.stay(id).await).await?;
+                false
             }
-            Some(_) => {
-                remedy = "; throw the other one away, it holds a part only";
+            Some(Arriving | Abandoned) => {
                 let why = format!(
                     "a move of {} into it was given up at {}, so that it holds a part only; throw it away",
                     self.from.name,
                     this_second()
                 );
-                self.to.store.refuse_more(&why).await.map_err(|error| self.to.refused(error))?;
+                self.to.patiently(BUSY, async |store| store.refuse_more(id, &why).await).await?;
+                true
             }
-            None => {}
-        }
-        self.from.store.stay().await.map_err(|error| self.from.refused(error))?;
-        Ok(format!("{} goes on as before{remedy}", self.from.name))
+            Some(Leaving | Staying | Left) | None => false,
+        };
+        self.from.patiently(self.patience(), async |store| store.stay(id).await).await?;
+        Ok(holds_a_part)
     }
+}
+
+/// How a move is given up whose other side cannot be asked.
+const LOST: &str = "`--abandon --target-is-lost`";
+
+/// The part of a store that is to be given back from its way to another one.
+async fn part_to_abandon(from: &Side, to: &str) -> Result<Move, Stop> {
+    let part = from.store.part_in_move().await.map_err(|error| from.refused(error))?;
+    match part.filter(|part| matches!(part.stage, Leaving | Staying)) {
+        Some(part) if part.other == to => Ok(part),
+        Some(Move { other, .. }) => {
+            Err(conflict(format!("{} is not being moved to {to}, but to {other}; name that one with --to", from.name)))
+        }
+        None => Err(conflict(format!("{} is not being moved to {to}", from.name))),
+    }
+}
+
+/// Gives a store back without asking the other one, which nobody can reach any more.
+pub(super) async fn abandon_lost(from: &Side, to: &str, wait: Duration) -> Result<String, Stop> {
+    let id = part_to_abandon(from, to).await?.id;
+    from.patiently(BUSY, async |store| store.begin_to_stay(id).await).await?;
+    from.patiently(wait.max(BUSY), async |store| store.stay(id).await).await?;
+    let told =
+        format!("{} goes on as before; nothing must ever be started on {to}, which may hold the same", from.name);
+    Ok(format!("{told} jobs and schedules: should it come back, throw it away"))
 }
 
 /// Everything that a store has of a table.
@@ -326,13 +400,23 @@ async fn tally(side: &Side, table: &'static Table) -> Result<Tally, Stop> {
     Ok(seen.tally)
 }
 
-/// Tries again while the store is too busy: whoever freezes has to wait for those who write.
-async fn patiently(attempt: impl AsyncFn() -> Result<(), StoreError>) -> Result<(), StoreError> {
-    let began = Instant::now();
-    loop {
-        match attempt().await {
-            Err(StoreError::Unavailable(_)) if began.elapsed() < BUSY => sleep(LOOK).await,
-            done => return done,
+impl Side {
+    /// Tries again while the store is too busy: whoever freezes has to wait for those who write, and whoever thaws for those
+    /// who read as well.
+    async fn patiently(
+        &self, patience: Duration, attempt: impl AsyncFn(&dyn Transfer) -> Result<(), StoreError>,
+    ) -> Result<(), Stop> {
+        let (began, mut has_said) = (Instant::now(), false);
+        loop {
+            match attempt(self.store.as_ref()).await {
+                Err(StoreError::Unavailable(why)) if began.elapsed() < patience => {
+                    if !std::mem::replace(&mut has_said, true) {
+                        say(&format!("waiting for others who use {} ({why})", self.name));
+                    }
+                    sleep(LOOK).await;
+                }
+                done => return done.map_err(|error| self.refused(error)),
+            }
         }
     }
 }
