@@ -133,7 +133,7 @@ fn what_stands_behind_percent_signs_is_the_standard_input() {
     assert_eq!(String::from_utf8(ran.stdout).unwrap(), "one\ntwo%\nthree\n%ok\n");
     // A backslash that is itself escaped takes nothing from the percent sign, but behind the first of them it does.
     let file = write(folder.path(), "other", r"* * * * * cat a\\\%b\\%one\\%two");
-    let target = &import(&["crontab", &file, "--tz", "UTC"]).schedule("cat")["target"];
+    let target = import(&["crontab", &file, "--tz", "UTC"]).schedule("cat")["target"].clone();
     assert_eq!((&target["argv"][3], &target["argv"][1]), (&json!(r"cat a\\%b\\"), &json!(r"one\%two")));
 }
 
@@ -253,9 +253,9 @@ fn timers_bring_what_their_services_do() {
          ExecStartPre=/bin/mkdir -p \"/run/a b\"\nExecStart=-/bin/echo ${A} $$x %p %m\nProtectSystem=full\nLimitNOFILE=10\n\
          Restart=on-failure\nRestartSec=3s\n",
     );
-    write(folder.path(), "b@x.timer", "[Timer]\nOnUnitActiveSec=15min\nOnBootSec=5min\nUnit=b@x.service\n");
+    write(folder.path(), "b@x.timer", "[Timer]\nOnUnitActiveSec=15min\nUnit=b@x.service\n");
     write(folder.path(), "b@.service", "[Service]\nExecStart=/bin/echo %i $D\nEnvironment=\"D=one two\"\n");
-    write(folder.path(), "b@x.timer.d/more.conf", "[Timer]\nOnUnitActiveSec=\nOnUnitActiveSec=20min\n");
+    write(folder.path(), "b@x.timer.d/more.conf", "[Timer]\nOnUnitActiveSec=\nOnBootSec=5min\nOnUnitActiveSec=20min\n");
     write(folder.path(), "c.timer", "[Timer]\nOnBootSec=30\n");
     write(folder.path(), "c.service", "[Service]\nExecStart=/bin/true\n");
     write(folder.path(), "d.timer", "[Timer]\nOnCalendar=daily\n");

@@ -103,7 +103,8 @@ fn units_of_a_user_are_nobody_elses() {
     let target = &imported.schedule("a")["target"];
     assert_eq!(target["argv"], json!(["/bin/a", "%h", "%t"]));
     assert_eq!(target["user"], Value::Null);
-    imported.tells("lost", 2, "%h, %t");
+    imported.tells("lost", 2, "%h of ExecStart");
+    imported.tells("lost", 2, "%t of ExecStart");
     imported.tells("differs", 2, "whose is not known");
     let imported = import(&["systemd", own.to_str().unwrap(), "--tz", "UTC", "--user", "root"]);
     let target = &imported.schedule("a")["target"];
