@@ -34,6 +34,7 @@ mod tls;
 pub use auth::{first_admin_token, login_link};
 pub use dashboard::{Dashboard, DashboardFile, Missing};
 pub use execution::{JwtRules, SECRET_MIN, ServiceAccess};
+pub use manifest::checked_schedule;
 pub use settings::{BasePath, PublicBind, Settings, check_bind};
 pub use state::AppState;
 pub use tls::load_tls;

@@ -17,6 +17,8 @@ pub struct PgCron {
     pub jobs: Vec<String>,
     /// `cron.timezone`, where the version has it.
     pub timezone: Option<String>,
+    /// `cron.match_dom_and_dow`, where the version has it: whether both day fields must fit.
+    pub both_days: bool,
     /// The machine that the address names, if it is one in the network.
     pub host: Option<String>,
     /// And its port.
@@ -48,6 +50,7 @@ pub async fn read_pg_cron(url: &str) -> StoreResult<PgCron> {
     }
     for row in &rows {
         found.jobs.push(row.try_get("job").map_err(|error| store_error(&error))?);
+        found.both_days = row.try_get("both_days").map_err(|error| store_error(&error))?;
         found.timezone = row.try_get("timezone").map_err(|error| store_error(&error))?;
     }
     Ok(found)

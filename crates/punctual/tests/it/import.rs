@@ -9,43 +9,45 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
 
-fn write(folder: &Path, name: &str, text: &str) -> String {
+pub(crate) fn write(folder: &Path, name: &str, text: &str) -> String {
     let path = folder.join(name);
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
     std::fs::write(&path, text).unwrap();
     path.to_str().unwrap().to_owned()
 }
 
-fn run(args: &[&str]) -> Output {
+pub(crate) fn run(args: &[&str]) -> Output {
     punctual(&[&["import"], args].concat()).stdin(Stdio::null()).output().unwrap()
 }
 
-fn said(output: &Output) -> (Option<i32>, String, String) {
+pub(crate) fn said(output: &Output) -> (Option<i32>, String, String) {
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
     (output.status.code(), text(&output.stdout), text(&output.stderr))
 }
 
-fn import(args: &[&str]) -> Imported {
+pub(crate) fn import(args: &[&str]) -> Imported {
     let (code, out, err) = said(&run(&[args, &["--json"]].concat()));
     assert_eq!(code, Some(0), "{args:?}: {err}");
     Imported(serde_json::from_str(&out).unwrap())
 }
 
-struct Imported(Value);
+pub(crate) struct Imported(pub(crate) Value);
 
 impl Imported {
-    fn names(&self) -> Vec<&str> {
-        self.0["manifest"]["schedules"].as_object().unwrap().keys().map(String::as_str).collect()
+    /// The names, without the marks that tell them from others.
+    pub(crate) fn names(&self) -> Vec<&str> {
+        self.0["manifest"]["schedules"].as_object().unwrap().keys().map(|name| unmarked(name)).collect()
     }
 
-    fn schedule(&self, name: &str) -> &Value {
-        let found = &self.0["manifest"]["schedules"][name];
-        assert!(found.is_object(), "no {name} in {:?}", self.names());
-        found
+    /// The first schedule of a name, without its mark or with it.
+    pub(crate) fn schedule(&self, name: &str) -> &Value {
+        let all = self.0["manifest"]["schedules"].as_object().unwrap();
+        let found = all.get(name).or_else(|| all.iter().find(|(known, _)| unmarked(known) == name).map(|(_, it)| it));
+        found.unwrap_or_else(|| panic!("no {name} in {:?}", self.names()))
     }
 
     /// Requires a remark of this kind, on this line, that holds these words.
-    fn tells(&self, kind: &str, line: u64, words: &str) {
+    pub(crate) fn tells(&self, kind: &str, line: u64, words: &str) {
         let fits = |each: &&Value| {
             each["kind"] == kind && each["line"] == line && each["what"].as_str().unwrap().contains(words)
         };
@@ -54,9 +56,14 @@ impl Imported {
         assert!(report.iter().all(|each| !each["remedy"].as_str().unwrap().is_empty()));
     }
 
-    fn kinds(&self, kind: &str) -> usize {
+    pub(crate) fn kinds(&self, kind: &str) -> usize {
         self.0["report"].as_array().unwrap().iter().filter(|each| each["kind"] == kind).count()
     }
+}
+
+fn unmarked(name: &str) -> &str {
+    let is_mark = |mark: &str| mark.len() == 6 && mark.bytes().all(|byte| byte.is_ascii_hexdigit());
+    name.rsplit_once('-').filter(|(_, mark)| is_mark(mark)).map_or(name, |(name, _)| name)
 }
 
 const CRONTAB: &str = r#"# A crontab with everything in it.
@@ -73,6 +80,7 @@ PUNCTUAL_X=1
 @reboot /opt/bin/warm-up
 0 0 30 2 * never
 0 22-2 * * * backwards
+0 22-2,5 * * * partly
 10/20 * * * * stepped
 -5 * * * * quiet
 5 5 * * * -n -q -s flagged --x
@@ -105,8 +113,10 @@ fn a_crontab_is_carried_over_line_by_line() {
     imported.tells("left_out", 12, "@reboot");
     imported.tells("left_out", 13, "no such date");
     imported.tells("left_out", 14, "runs backwards");
-    imported.tells("differs", 15, "10/20");
-    imported.tells("note", 17, "-s");
+    imported.tells("note", 15, "22-2");
+    assert_eq!(imported.schedule("root-partly")["cron"], "0 5 * * *");
+    imported.tells("differs", 16, "10/20");
+    imported.tells("note", 18, "-s");
     assert_eq!(imported.kinds("left_out"), 3);
 }
 
@@ -121,6 +131,10 @@ fn what_stands_behind_percent_signs_is_the_standard_input() {
     // As the engine runs a script with arguments.
     let ran = Command::new("/bin/sh").args(["-c", argv[0], "sh"]).args(&argv[1..]).output().unwrap();
     assert_eq!(String::from_utf8(ran.stdout).unwrap(), "one\ntwo%\nthree\n%ok\n");
+    // A backslash that is itself escaped takes nothing from the percent sign, but behind the first of them it does.
+    let file = write(folder.path(), "other", r"* * * * * cat a\\\%b\\%one\\%two");
+    let target = import(&["crontab", &file, "--tz", "UTC"]).schedule("cat")["target"].clone();
+    assert_eq!((&target["argv"][3], &target["argv"][1]), (&json!(r"cat a\\%b\\"), &json!(r"one\%two")));
 }
 
 #[test]
@@ -130,9 +144,11 @@ fn folders_and_standard_input_are_read_as_cron_would() {
     write(folder.path(), "cron.d/bad.dpkg-old", "this is no crontab\n");
     write(folder.path(), "cron.d/.placeholder", "nor this\n");
     write(folder.path(), "crontabs/alice", "3 4 * * * /bin/b\n");
+    write(folder.path(), "crontabs/bob.smith@corp", "3 4 * * * /bin/b\n");
+    write(folder.path(), "crontabs/.hidden", "nor this\n");
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let imported = import(&["crontab", &path("cron.d"), &path("crontabs"), "--prefix", "host1-", "--tz", "UTC"]);
-    assert_eq!(imported.names(), ["host1-alice-b", "host1-good-a"]);
+    assert_eq!(imported.names(), ["host1-alice-b", "host1-bob.smith@corp-b", "host1-good-a"]);
     assert_eq!(imported.schedule("host1-good-a")["target"]["user"], "www-data");
     assert_eq!(imported.schedule("host1-alice-b")["target"]["user"], "alice");
     imported.tells("left_out", 1, "cron does not read this file");
@@ -237,16 +253,16 @@ fn timers_bring_what_their_services_do() {
          ExecStartPre=/bin/mkdir -p \"/run/a b\"\nExecStart=-/bin/echo ${A} $$x %p %m\nProtectSystem=full\nLimitNOFILE=10\n\
          Restart=on-failure\nRestartSec=3s\n",
     );
-    write(folder.path(), "b@x.timer", "[Timer]\nOnUnitActiveSec=15min\nOnBootSec=5min\nUnit=b@x.service\n");
+    write(folder.path(), "b@x.timer", "[Timer]\nOnUnitActiveSec=15min\nUnit=b@x.service\n");
     write(folder.path(), "b@.service", "[Service]\nExecStart=/bin/echo %i $D\nEnvironment=\"D=one two\"\n");
-    write(folder.path(), "b@x.timer.d/more.conf", "[Timer]\nOnUnitActiveSec=\nOnUnitActiveSec=20min\n");
+    write(folder.path(), "b@x.timer.d/more.conf", "[Timer]\nOnUnitActiveSec=\nOnBootSec=5min\nOnUnitActiveSec=20min\n");
     write(folder.path(), "c.timer", "[Timer]\nOnBootSec=30\n");
     write(folder.path(), "c.service", "[Service]\nExecStart=/bin/true\n");
     write(folder.path(), "d.timer", "[Timer]\nOnCalendar=daily\n");
     write(folder.path(), "e@.timer", "[Timer]\nOnCalendar=daily\n");
     let imported = import(&["systemd", folder.path().to_str().unwrap(), "--tz", "Europe/Berlin"]);
-    assert_eq!(imported.names(), ["a-1", "a-2", "b@x"]);
-    let a = imported.schedule("a-1");
+    assert_eq!(imported.names(), ["a", "a", "b@x"]);
+    let a = imported.schedule("a");
     for (field, value) in [
         ("cron", "0 8 * * 1"),
         ("missed", "once"),
@@ -369,8 +385,9 @@ fn cron_jobs_of_kubernetes_keep_every_field_or_name_it() {
     let zoned = imported.schedule("zoned");
     assert_eq!((&zoned["cron"], &zoned["timezone"]), (&json!("5 4 * * sun"), &json!("Asia/Tokyo")));
     imported.tells("differs", 15, "Forbid");
-    imported.tells("lost", 17, "successfulJobsHistoryLimit 5");
-    imported.tells("lost", 18, "failedJobsHistoryLimit 2");
+    imported.tells("note", 16, "importing it again pauses");
+    imported.tells("note", 17, "successfulJobsHistoryLimit 5");
+    imported.tells("note", 18, "failedJobsHistoryLimit 2");
     imported.tells("note", 14, "startingDeadlineSeconds");
     imported.tells("lost", 4, "metadata.annotations");
     imported.tells("note", 43, "ConfigMap");
@@ -385,6 +402,8 @@ fn cron_jobs_of_kubernetes_keep_every_field_or_name_it() {
     assert_eq!(target["env"], json!({ "TO": "ops", "TOKEN": { "secret": "env:TOKEN" } }));
     assert_eq!((&target["cwd"], &report["timeout"]), (&json!("/app"), &json!("600s")));
     assert_eq!(report["retry"]["max_attempts"], 3);
+    imported.tells("lost", 17, "successfulJobsHistoryLimit 5");
+    imported.tells("lost", 18, "failedJobsHistoryLimit 2");
     imported.tells("differs", 38, "Secret");
     imported.tells("lost", 39, "fieldRef");
     imported.tells("lost", 32, "registry.example/report:7");
@@ -401,7 +420,8 @@ const KUBECTL: &str = r#"#!/bin/sh
 echo "$@" >> calls
 case "$1 $2" in
   "create job") [ "$4" = "--from=cronjob/report" ] ;;
-  "get job") cat condition ;;
+  "get job") [ "$4" = "--ignore-not-found" ] || [ -e condition ] || exit 1
+    [ ! -e condition ] || echo "$3 $(cat condition)" ;;
   "delete job") ;;
   "logs job/report-000000000000") echo "said by the pod" ;;
   *) exit 9 ;;
@@ -419,26 +439,31 @@ fn a_job_of_the_cluster_is_made_waited_for_and_taken_away() {
     let argv = imported.schedule("shop/report")["target"]["argv"].as_array().unwrap().clone();
     let argv: Vec<&str> = argv.iter().map(|word| word.as_str().unwrap()).collect();
     let path = format!("{}:{}", folder.path().join("bin").display(), std::env::var("PATH").unwrap());
-    let start = |condition: &str| {
-        std::fs::write(folder.path().join("condition"), condition).unwrap();
+    let start = |condition: Option<&str>| {
+        let _ = std::fs::remove_file(folder.path().join("condition"));
+        if let Some(condition) = condition {
+            std::fs::write(folder.path().join("condition"), condition).unwrap();
+        }
         let _ = std::fs::remove_file(folder.path().join("calls"));
         let mut command = Command::new("/bin/sh");
         command.args(["-c", argv[0], "sh"]).args(&argv[1..]).current_dir(folder.path()).env("PATH", &path);
         command.env("PUNCTUAL_JOB_ID", "01939d5f-6e2a-7000-8000-000000000000");
-        command.stdout(Stdio::piped()).spawn().unwrap()
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     };
     for (condition, code) in [("SuccessCriteriaMet Complete", 0), ("FailureTarget Failed", 1)] {
-        let output = start(condition).wait_with_output().unwrap();
+        let output = start(Some(condition)).wait_with_output().unwrap();
         assert_eq!(output.status.code(), Some(code), "{condition}");
         assert!(String::from_utf8_lossy(&output.stdout).contains("said by the pod"));
     }
-    let mut child = start("");
+    let gone = start(None).wait_with_output().unwrap();
+    assert_eq!(gone.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&gone.stderr).contains("the Job report-000000000000 is gone"));
+    let mut child = start(Some(""));
     let calls = folder.path().join("calls");
     while !std::fs::read_to_string(&calls).unwrap_or_default().contains("get job") {
         std::thread::yield_now();
     }
-    let told = Command::new("kill").arg(child.id().to_string()).status().unwrap();
-    assert!(told.success());
+    assert!(Command::new("kill").arg(child.id().to_string()).status().unwrap().success());
     assert_eq!(child.wait().unwrap().code(), Some(143));
     assert!(std::fs::read_to_string(&calls).unwrap().contains("delete job report-000000000000 --wait=false"));
 }
@@ -463,13 +488,30 @@ on_both_stores! {
             let (code, out, err) = said(&run(&line));
             assert_eq!(code, Some(0), "{kind}: {out}{err}");
         }
-        let listed = punctual(&["schedule", "ls", "--json", "--database", &world.url]).output().unwrap();
-        let listed: Value = serde_json::from_slice(&listed.stdout).unwrap();
+        let list = || -> Value {
+            let listed = punctual(&["schedule", "ls", "--json", "--database", &world.url]).output().unwrap();
+            serde_json::from_slice(&listed.stdout).unwrap()
+        };
+        let listed = list();
         let find = |name: &str| listed["items"].as_array().unwrap().iter().find(|each| each["name"] == name).unwrap().clone();
-        assert_eq!(find("a-1")["calendar"], "a-1");
-        assert_eq!(find("a-2")["next_slot_at"], "2030-01-01T00:00:00Z");
+        assert_eq!(find("a")["calendar"], "a");
+        let other = listed["items"].as_array().unwrap().iter().find(|each| each["name"].as_str().unwrap().starts_with("a-"));
+        assert_eq!(other.unwrap()["next_slot_at"], "2030-01-01T00:00:00Z");
         assert_eq!(find("shop/report")["enabled"], false);
-        assert_eq!(find("old-events")["owner"], "pg_cron");
+        assert_eq!(find("pg_cron-2")["owner"], "pg_cron");
+        // A line that is removed leaves its schedule, until it is said to go.
+        let two = write(folder.path(), "two", "0 1 * * * x\n0 2 * * * x\n");
+        let line = ["crontab", &two, "--apply", "--owner", "two", "--prefix", "two-", "--database", &world.url];
+        let made = import(&line).0["manifest"]["schedules"].as_object().unwrap().clone();
+        write(folder.path(), "two", "0 2 * * * x\n");
+        let kept = import(&line).0["manifest"]["schedules"].as_object().unwrap().clone();
+        let kept = kept.keys().next().unwrap();
+        assert!(made.len() == 2 && made[kept]["cron"] == "0 2 * * *", "{made:?} {kept}");
+        let of = |each: &&Value| each["name"].as_str().unwrap().starts_with("two-x-");
+        let count = || list()["items"].as_array().unwrap().iter().filter(of).count();
+        assert_eq!(count(), 2);
+        import(&[&line[..], &["--prune"]].concat());
+        assert_eq!(count(), 1);
         // Another owner's import of the same names is refused, and says whose they are.
         let tab = folder.path().join("tab");
         let (code, _, err) = said(&run(&[
@@ -484,15 +526,16 @@ const PG_CRON_CSV: &str = "jobid,schedule,command,nodename,nodeport,database,use
     1,30 3 * * 6,\"DELETE FROM events\nWHERE \"\"at\"\" < now()\",localhost,5432,app,owner,t,old events\n\
     2,0 12 $ * *,VACUUM,db.internal,5433,app,owner,f,\n\
     3,15 seconds,SELECT 1,localhost,5432,app,owner,t,\n\
-    4,@reboot,SELECT 2,localhost,5432,app,owner,t,boot\n";
+    4,@reboot,SELECT 2,localhost,5432,app,owner,t,boot\n\
+    5,@daily,\\! touch here,localhost,5432,app,owner,t,shell\n";
 
 #[test]
 fn rows_of_pg_cron_become_statements_of_psql() {
     let folder = TempDir::new().unwrap();
     let file = write(folder.path(), "job.csv", PG_CRON_CSV);
     let imported = import(&["pg_cron", &file]);
-    assert_eq!(imported.names(), ["old-events", "pg_cron-2", "pg_cron-3"]);
-    let events = imported.schedule("old-events");
+    assert_eq!(imported.names(), ["owner/old-events", "pg_cron-2", "pg_cron-3"]);
+    let events = imported.schedule("owner/old-events");
     for (field, value) in
         [("cron", "30 3 * * 6"), ("timezone", "UTC"), ("missed", "skip"), ("overlap", "queue_one"), ("timeout", "none")]
     {
@@ -506,6 +549,8 @@ fn rows_of_pg_cron_become_statements_of_psql() {
     assert_eq!(vacuum["target"]["env"], env);
     assert_eq!(imported.schedule("pg_cron-3")["every"], "15s");
     imported.tells("left_out", 6, "@reboot");
+    imported.tells("left_out", 7, "backslash");
+    imported.tells("differs", 2, "every further slot waits");
     imported.tells("differs", 2, "localhost, seen from its own server");
     let json = write(folder.path(), "job.json", r#"[{"jobid": 7, "schedule": "@daily", "command": "SELECT 1"}]"#);
     assert_eq!(import(&["pg_cron", &json]).schedule("pg_cron-7")["cron"], "@daily");
@@ -521,11 +566,13 @@ async fn a_live_pg_cron_is_read_and_its_statements_run() {
         database text NOT NULL DEFAULT current_database(), username text NOT NULL DEFAULT CURRENT_USER, \
         active boolean NOT NULL DEFAULT true, jobname text); \
         CREATE TABLE done (what text); \
-        INSERT INTO cron.job (schedule, command, jobname) VALUES ('5 4 * * *', 'INSERT INTO done VALUES (''it''''s'')', 'mark')";
+        INSERT INTO cron.job (schedule, command, jobname) VALUES ('5 4 * * *', 'INSERT INTO done VALUES (''it''''s'')', 'mark'), \
+        ('5 4 1 * 5', ' \\! echo from a shell', 'shell')";
     client.batch_execute(made).await.unwrap();
     let url = database.url();
     let imported = import(&["pg_cron", &url, "--tz", "Europe/Berlin"]);
-    let mark = imported.schedule("mark");
+    let named = |name: &str| imported.names().into_iter().find(|known| known.ends_with(name)).unwrap();
+    let mark = imported.schedule(named("/mark"));
     assert_eq!((&mark["cron"], &mark["timezone"]), (&json!("5 4 * * *"), &json!("Europe/Berlin")));
     // The statement, as a worker would run it; the test's server is found by its own address.
     let argv: Vec<&str> =
@@ -534,6 +581,17 @@ async fn a_live_pg_cron_is_read_and_its_statements_run() {
     assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
     let done: String = client.query_one("SELECT what FROM done", &[]).await.unwrap().get(0);
     assert_eq!(done, "it's");
+    // psql looks at the first character only: with a space before it, it is a statement, and a wrong one.
+    let argv = imported.schedule(named("/shell"))["target"]["argv"].as_array().unwrap();
+    let argv: Vec<&str> = argv.iter().map(|word| word.as_str().unwrap()).collect();
+    let ran = Command::new(argv[0]).args(["-d", &url]).args(&argv[1..]).output().unwrap();
+    assert!(!ran.status.success() && ran.stdout.is_empty(), "{}", String::from_utf8_lossy(&ran.stdout));
+    let name: String = client.query_one("SELECT current_database()::text", &[]).await.unwrap().get(0);
+    let made = format!("ALTER DATABASE \"{name}\" SET cron.match_dom_and_dow = on");
+    client.batch_execute(&made).await.unwrap();
+    let imported = import(&["pg_cron", &url]);
+    imported.tells("left_out", 2, "cron.match_dom_and_dow");
+    assert_eq!(imported.names().len(), 1);
     client.batch_execute("DROP SCHEMA cron CASCADE").await.unwrap();
     let (code, _, err) = said(&run(&["pg_cron", &url]));
     assert_ne!(code, Some(0));

@@ -27,8 +27,8 @@ const MOMENTS: [(&str, &str); 8] = [
     ("Australia/Lord_Howe", "2025-10-04T00:00:00Z"),
 ];
 
-/// Every form of `OnCalendar=`.
-const FORMS: [&str; 80] = [
+/// Every form of `OnCalendar=`; years lie far ahead, because what has passed is left out.
+const FORMS: [&str; 83] = [
     "minutely",
     "hourly",
     "daily",
@@ -98,9 +98,9 @@ const FORMS: [&str; 80] = [
     "Sun *-*~01",
     "Sun *-*-13",
     "Mon *-*-1,13",
-    "2026..2028-01-01",
-    "2025,2027-06-01",
-    "2030-05-17 08:00",
+    "2126..2128-01-01",
+    "2125,2127-06-01",
+    "2130-05-17 08:00",
     "*-*-* 08:00 Europe/Paris",
     "Mon..Fri 09:30 Asia/Tokyo",
     "daily UTC",
@@ -109,6 +109,9 @@ const FORMS: [&str; 80] = [
     "Tue *-*-10..12,20",
     "Fri *-*~01",
     "Mon,Thu *-1,4,12~02..09 07:15",
+    "8..10/4:00",
+    "*:*:10..12/5",
+    "*-4,12~05..07/9",
 ];
 
 /// Forms that cannot be the same, and must say so.
@@ -247,7 +250,7 @@ fn component(min: u32, max: u32) -> impl Strategy<Value = String> {
         let (low, high) = (a.min(b), a.max(b));
         match shape {
             0 => format!("{low}..{high}"),
-            1 if low + step <= high => format!("{low}..{high}/{step}"),
+            1 => format!("{low}..{high}/{step}"),
             2 if low + step <= max => format!("{low}/{step}"),
             _ => low.to_string(),
         }
@@ -320,19 +323,20 @@ fn timers_of_debians_packages_elapse_when_systemd_says() {
                 let told = answer["report"].as_array().unwrap().iter().any(|each| {
                     each["file"].as_str().unwrap().ends_with(&format!("{stem}.timer")) && each["kind"] != "note"
                 });
-                let Some(definition) = schedules.get(stem).filter(|_| forms.len() == 1) else {
+                let is_its_own = |name: &str| {
+                    name.strip_prefix(stem)
+                        .is_some_and(|mark| mark.is_empty() || (mark.len() == 7 && mark.starts_with('-')))
+                };
+                let of: Vec<Value> =
+                    schedules.iter().filter(|(name, _)| is_its_own(name)).map(|(_, it)| it.clone()).collect();
+                if of.is_empty() || forms.len() != 1 {
                     assert!(told, "{stem} is neither a schedule nor told");
                     continue;
-                };
+                }
                 for after in ["2026-03-27T12:00:00Z", "2026-10-23T12:00:00Z"] {
                     let after = after.parse().unwrap();
                     let Verdict::Fires(judged) = ask_systemd(forms[0].trim(), tz, after, 20) else { panic!("{stem}") };
-                    assert_eq!(
-                        fires(&answer["manifest"], std::slice::from_ref(definition), after, 20),
-                        judged,
-                        "{stem}: {}",
-                        forms[0]
-                    );
+                    assert_eq!(fires(&answer["manifest"], &of, after, 20), judged, "{stem}: {}", forms[0]);
                 }
                 compared += 1;
             }

@@ -22,6 +22,7 @@ mod health;
 mod herd;
 mod import;
 mod import_judges;
+mod import_units;
 mod join;
 mod langgraph;
 mod limits;

@@ -17,6 +17,7 @@ pub(crate) mod shapes;
 pub(crate) use export::export;
 pub(crate) use node::Node;
 pub(crate) use plan::Planned;
+pub use read::checked_schedule;
 
 use self::desired::{Desired, Resolver};
 use self::fires::Look;

@@ -1,5 +1,6 @@
 //! Reads a manifest: every thing by the same rules as the call that makes one alone, and all mistakes at once.
 
+use super::fires::made;
 use super::refusal::{Refusals, Why, escaped, place, section};
 use crate::api::calendars::NewCalendarBody;
 use crate::api::channels::NewChannelBody;
@@ -7,11 +8,11 @@ use crate::api::cron::NewPreset;
 use crate::api::flows::NewFlowBody;
 use crate::api::limits::NewLimitBody;
 use crate::api::rules::NewRuleBody;
-use crate::api::schedule_shapes::NewScheduleBody;
+use crate::api::schedule_shapes::{Begin, NewScheduleBody};
 use crate::api::templates::NewTemplate;
 use crate::auth::Caller;
 use crate::change::text_of;
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use punctual_core::access::Role;
 use punctual_core::cron::CronPreset;
 use punctual_core::duration;
@@ -22,6 +23,9 @@ use punctual_core::limits::LimitSubject;
 use punctual_core::manifest::{Thing, ThingKind};
 use punctual_core::name::{self, Name};
 use punctual_core::nearest::nearest;
+use punctual_core::replan::refuse_without_slots;
+use punctual_core::schedule::Source;
+use punctual_core::timing::TimingSpec;
 use punctual_core::unique::Unique;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -348,4 +352,19 @@ fn remedy_of_unknown(field: &str, known: &[String]) -> String {
         None if known().next().is_none() => "leave it out".to_owned(),
         None => format!("use one of: {}", known().collect::<Vec<_>>().join(", ")),
     }
+}
+
+/// When a schedule of a manifest is due, if the manifest would be taken now: for importers, which leave out what would
+/// not be. What it names, such as a calendar, is not looked for.
+pub fn checked_schedule(
+    name: &str, mut definition: serde_json::Map<String, serde_json::Value>, now: Timestamp,
+) -> Result<TimingSpec, Invalid> {
+    definition.remove("paused");
+    definition.insert("name".to_owned(), name.into());
+    let body: NewScheduleBody = serde_path_to_error::deserialize(serde_json::Value::Object(definition))
+        .map_err(|error| Invalid::new(error.path().to_string(), error.inner().to_string()))?;
+    let definition = body.into_definition(Begin::default(), None, Source::File)?;
+    let schedule = made(&definition, false, now);
+    refuse_without_slots(&schedule.plan_next(now), &schedule.definition)?;
+    Ok(schedule.definition.timing)
 }

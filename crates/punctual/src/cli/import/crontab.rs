@@ -46,6 +46,7 @@ struct Crontab<'a> {
 }
 
 /// A line that says when and what.
+#[derive(Clone)]
 struct Entry<'a> {
     times: String,
     user: Option<&'a str>,
@@ -84,6 +85,13 @@ impl Crontab<'_> {
         }
         match judged(&entry.times) {
             Judged::Fine => {}
+            Judged::Without { times, items } => {
+                let entry = Entry { times, ..entry.clone() };
+                let mut draft = self.draft(place, &entry);
+                let what = format!("cron takes {} and never finds it; the other times stay", items.join(", "));
+                draft.remark(Kind::Note, what, "write such a range as two");
+                return self.reading.drafts.push(draft);
+            }
             Judged::Never(problem) => {
                 let told = format!("{what}: cron takes such times and never finds them: {problem}");
                 return self.reading.remark(place, Kind::LeftOut, told, "correct the times, or remove the line");
@@ -97,6 +105,8 @@ impl Crontab<'_> {
     fn draft(&mut self, place: Place, entry: &Entry<'_>) -> Draft {
         let user = entry.user.or(self.options.user.as_deref());
         let mut draft = Draft::new(self.base(user, &entry.command), place);
+        // Many lines run one program, and another may be added at any time.
+        draft.marked = true;
         draft.identity = format!("{} {:?} {} {:?}", entry.times, user, entry.command, entry.stdin);
         draft.put("cron", entry.times.as_str());
         let timezone = self.timezone(&mut draft);
@@ -365,6 +375,11 @@ fn percent(text: &str) -> (String, Option<String>) {
                 characters.next();
                 parts[last].push('%');
             }
+            // In the command a backslash before another takes it away from what follows; behind it, it does not.
+            '\\' if last == 0 && characters.peek() == Some(&'\\') => {
+                characters.next();
+                parts[last].push_str(r"\\");
+            }
             '%' => parts.push(String::new()),
             c => parts[last].push(c),
         }
@@ -378,6 +393,11 @@ fn percent(text: &str) -> (String, Option<String>) {
 /// What cron itself thinks of the times.
 enum Judged {
     Fine,
+    /// Some items of a list are accepted there, and without effect.
+    Without {
+        times: String,
+        items: Vec<String>,
+    },
     /// Accepted there, and without effect.
     Never(String),
     Wrong(String),
@@ -400,8 +420,40 @@ fn judged(times: &str) -> Judged {
     match Cron::parse_seeded(times, "import") {
         Ok(_) => Judged::Fine,
         Err(error) => match error.problem() {
-            CronProblem::BackwardsRange(..) | CronProblem::ImpossibleDate => Judged::Never(error.to_string()),
+            CronProblem::BackwardsRange(..) => {
+                without_backwards(times).unwrap_or_else(|| Judged::Never(error.to_string()))
+            }
+            CronProblem::ImpossibleDate => Judged::Never(error.to_string()),
             _ => Judged::Wrong(format!("{}: {error}", quoted(times))),
         },
+    }
+}
+
+/// The times without the ranges that run backwards, if something is left of each list.
+fn without_backwards(times: &str) -> Option<Judged> {
+    let (mut fields, mut items) = (Vec::new(), Vec::new());
+    for (number, field) in times.split(' ').enumerate() {
+        let runs_backwards = |item: &&str| {
+            let mut alone = ["*"; 5];
+            if let Some(place) = alone.get_mut(number) {
+                *place = item;
+            }
+            let parsed = Cron::parse_seeded(&alone.join(" "), "import");
+            parsed.is_err_and(|error| matches!(error.problem(), CronProblem::BackwardsRange(..)))
+        };
+        let (bad, good): (Vec<&str>, Vec<&str>) = field.split(',').partition(|item| runs_backwards(item));
+        if good.is_empty() {
+            return None;
+        }
+        fields.push(good.join(","));
+        items.extend(bad.into_iter().map(quoted));
+    }
+    if items.is_empty() {
+        return None;
+    }
+    let times = fields.join(" ");
+    match judged(&times) {
+        Judged::Fine => Some(Judged::Without { times, items }),
+        other => Some(other),
     }
 }

@@ -33,11 +33,15 @@ pub(crate) struct KubernetesOptions {
 ///
 /// `$1` is what the Job's name begins with, `$2` the `CronJob`; what is left says in which namespace.
 const KUBECTL: &str = r#"job="$1-${PUNCTUAL_JOB_ID##*-}"; from="cronjob/$2"; end=; shift 2
+what='{.metadata.name} {.status.conditions[?(@.status=="True")].type}'
 trap 'kill "$!" 2>&-; kubectl "$@" delete job "$job" --wait=false; exit 143' TERM INT
 kubectl "$@" create job "$job" --from="$from" || exit
 until [ -n "$end" ]; do
   sleep 2 & wait $!
-  case " $(kubectl "$@" get job "$job" -o jsonpath='{.status.conditions[?(@.status=="True")].type}') " in
+  found=$(kubectl "$@" get job "$job" --ignore-not-found -o jsonpath="$what") || continue
+  case " $found " in
+    "  ") echo "the Job $job is gone, and how it ended is not known: a history limit of 0, ttlSecondsAfterFinished, or \
+somebody removed it" >&2; exit 1 ;;
     *" Complete "*) end=0 ;;
     *" Failed "*) end=1 ;;
   esac
@@ -58,7 +62,7 @@ pub(super) fn read(file: &str, text: &str, options: &KubernetesOptions) -> Readi
         }
     };
     for document in &documents {
-        Import { file, document, options, reading: &mut reading }.value("");
+        Import { file, document, options, is_yaml: format == Format::Yaml, reading: &mut reading }.value("");
     }
     reading
 }
@@ -67,6 +71,7 @@ struct Import<'a> {
     file: &'a str,
     document: &'a Document,
     options: &'a KubernetesOptions,
+    is_yaml: bool,
     reading: &'a mut Reading,
 }
 
@@ -145,16 +150,19 @@ fn draft(source: &Source<'_>, place: Place) -> Result<Draft, Refused> {
     let name = source.text("/metadata/name");
     let name = name.ok_or_else(|| (None, place.line, "the CronJob has no metadata.name".to_owned(), ""))?;
     let namespace = source.text("/metadata/namespace");
+    for (path, text) in [("/metadata/name", Some(name)), ("/metadata/namespace", namespace)] {
+        if let Some(text) = text.filter(|text| !is_name(text)) {
+            let problem = format!("{} is no name that Kubernetes takes", quoted(text));
+            return Err((None, source.line(path), problem, ""));
+        }
+    }
     let base = namespace.map_or_else(|| name.to_owned(), |namespace| format!("{namespace}/{name}"));
     let mut draft = Draft::new(base, place);
     draft.identity = format!("{namespace:?} {name}");
     timing(source, &mut draft)?;
-    policies(source, &mut draft);
-    let labels = source.at("/metadata/labels").as_object().cloned().unwrap_or_default();
-    let labels: Map<String, Value> = labels.into_iter().filter(|(_, value)| value.is_string()).take(64).collect();
-    if !labels.is_empty() {
-        draft.put("labels", labels);
-    }
+    policies(source, &mut draft)?;
+    history(source, &mut draft)?;
+    labels(source, &mut draft);
     match source.import.options.run_as {
         RunAs::Kubectl => kubectl(source, name, namespace, &mut draft),
         RunAs::Command => pod::command(source, &mut draft)?,
@@ -163,12 +171,39 @@ fn draft(source: &Source<'_>, place: Place) -> Result<Draft, Refused> {
     Ok(draft)
 }
 
+/// A name of the cluster: it can stand in a command as it is.
+fn is_name(text: &str) -> bool {
+    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    text.len() <= 253
+        && text.chars().all(|c| plain(c) || matches!(c, '-' | '.'))
+        && text.starts_with(plain)
+        && text.ends_with(plain)
+}
+
+fn labels(source: &Source<'_>, draft: &mut Draft) {
+    const MOST: usize = 64;
+    let labels = source.at("/metadata/labels").as_object().cloned().unwrap_or_default();
+    let given = labels.len();
+    let kept: Map<String, Value> = labels.into_iter().filter(|(_, value)| value.is_string()).take(MOST).collect();
+    if kept.len() < given {
+        let line = source.line("/metadata/labels");
+        let what = format!("{} of {given} labels are no texts, or come after the first {MOST}", given - kept.len());
+        draft.remark_at(line, Kind::Lost, what, "keep those that are looked for");
+    }
+    if !kept.is_empty() {
+        draft.put("labels", kept);
+    }
+}
+
 fn timing(source: &Source<'_>, draft: &mut Draft) -> Result<(), Refused> {
     let line = source.line("/spec/schedule");
     let wrong = |problem: String| (None, line, problem, "");
     let schedule = source.text("/spec/schedule").ok_or_else(|| wrong("spec.schedule is missing".to_owned()))?;
     let (prefix, times) = zone_prefix(schedule.trim());
     let said = source.text("/spec/timeZone");
+    if !matches!(source.at("/spec/timeZone"), Value::Null | Value::String(_)) {
+        return Err((None, source.line("/spec/timeZone"), "timeZone is no text".to_owned(), ""));
+    }
     let timezone = match (said, prefix, &source.import.options.timezone) {
         (Some(zone), ..) => zone.to_owned(),
         (None, Some(zone), _) => {
@@ -207,7 +242,8 @@ fn zone_prefix(schedule: &str) -> (Option<&str>, &str) {
 }
 
 /// The expression in our words. There a stepped star in a day field counts as a list of days, so that either field is
-/// enough; here a field that starts with `*` asks for both, so it is written as a range.
+/// enough; here a field that starts with `*` asks for both, so it is written as a range. A step that begins with a day
+/// of the week ends with Saturday there, and here with the Sunday after it.
 fn cron_of(times: &str) -> Result<String, String> {
     if times.starts_with('@') {
         return Ok(times.to_owned());
@@ -216,20 +252,58 @@ fn cron_of(times: &str) -> Result<String, String> {
     let [minute, hour, dom, month, dow] = fields[..] else {
         return Err(format!("has {} fields; Kubernetes takes five", fields.len()));
     };
-    let is_star =
-        |field: &str| field.split(',').any(|item| item == "*" || item == "?" || item == "*/1" || item == "?/1");
-    let spelled = |field: &str, range: &str| {
-        let item = |item: &str| match item.strip_prefix(['*', '?']) {
-            Some(step) if step.starts_with('/') => format!("{range}{step}"),
+    // A step of one keeps the star, however it is written.
+    let is_one =
+        |step: &str| step.is_empty() || step.strip_prefix('/').and_then(|step| step.parse().ok()) == Some(1_u32);
+    let is_star = |field: &str| field.split(',').any(|item| item.strip_prefix(['*', '?']).is_some_and(is_one));
+    let spelled = |field: &str, range: &str, last: &str| {
+        let item = |item: &str| match (item.strip_prefix(['*', '?']), item.split_once('/')) {
+            (Some(step), _) if step.starts_with('/') => format!("{range}{step}"),
+            (None, Some((first, step))) if !first.contains('-') => format!("{}-{last}/{step}", weekday(first)),
             _ => item.to_owned(),
         };
         if is_star(field) { "*".to_owned() } else { field.split(',').map(item).collect::<Vec<_>>().join(",") }
     };
-    Ok(format!("{minute} {hour} {} {month} {}", spelled(dom, "1-31"), spelled(dow, "0-6")))
+    let (dom, dow) = (spelled(dom, "1-31", "31"), spelled(dow, "0-6", "6"));
+    Ok(format!("{minute} {hour} {dom} {month} {dow}"))
 }
 
-fn policies(source: &Source<'_>, draft: &mut Draft) {
-    let missed = match source.at("/spec/startingDeadlineSeconds").as_u64() {
+/// A weekday by its number, because a range ends with one.
+fn weekday(word: &str) -> String {
+    const NAMES: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
+    let number = NAMES.iter().position(|name| name.eq_ignore_ascii_case(word));
+    number.map_or_else(|| word.to_owned(), |number| number.to_string())
+}
+
+/// A whole number that is there, or nothing; another kind of value is refused there as well.
+fn whole(source: &Source<'_>, path: &str) -> Result<Option<u64>, Refused> {
+    match source.at(path) {
+        Value::Null => Ok(None),
+        value => value.as_u64().map(Some).ok_or_else(|| {
+            let name = path.rsplit('/').next().unwrap_or_default();
+            (None, source.line(path), format!("{name} is {value}, and must be a whole number, 0 or more"), "")
+        }),
+    }
+}
+
+/// A truth value. Kubernetes reads the words of YAML 1.1 as well.
+fn is_true(source: &Source<'_>, path: &str) -> Result<bool, Refused> {
+    let value = source.at(path);
+    let word = value.as_str().filter(|_| source.import.is_yaml).map(str::to_ascii_lowercase);
+    match (value, word.as_deref()) {
+        (Value::Null, _) => Ok(false),
+        (Value::Bool(value), _) => Ok(*value),
+        (_, Some("yes" | "y" | "on" | "true")) => Ok(true),
+        (_, Some("no" | "n" | "off" | "false")) => Ok(false),
+        _ => {
+            let name = path.rsplit('/').next().unwrap_or_default();
+            Err((None, source.line(path), format!("{name} is {value}, and must be true or false"), ""))
+        }
+    }
+}
+
+fn policies(source: &Source<'_>, draft: &mut Draft) -> Result<(), Refused> {
+    let missed = match whole(source, "/spec/startingDeadlineSeconds")? {
         Some(seconds) => {
             let line = source.line("/spec/startingDeadlineSeconds");
             let what = "startingDeadlineSeconds: the latest missed slot is made up for within it";
@@ -240,32 +314,57 @@ fn policies(source: &Source<'_>, draft: &mut Draft) {
     };
     draft.put("missed", missed);
     let line = source.line("/spec/concurrencyPolicy");
-    let overlap = match source.text("/spec/concurrencyPolicy").unwrap_or("Allow") {
-        "Forbid" => {
+    let overlap = match source.at("/spec/concurrencyPolicy") {
+        Value::Null => "allow",
+        Value::String(word) if word == "Allow" || word.is_empty() => "allow",
+        Value::String(word) if word == "Replace" => "replace",
+        Value::String(word) if word == "Forbid" => {
             let what = "concurrencyPolicy Forbid: a slot that finds a run alive is skipped for good; Kubernetes may \
                         start it when that run ends, within startingDeadlineSeconds";
             draft.remark_at(line, Kind::Differs, what, "`overlap = \"queue_one\"` lets one wait");
             "forbid"
         }
-        "Replace" => "replace",
-        "Allow" => "allow",
         other => {
-            let what = format!("concurrencyPolicy {} is not known; it is read as Allow", quoted(other));
-            draft.remark_at(line, Kind::Differs, what, "set `overlap`");
-            "allow"
+            let problem = format!("concurrencyPolicy is {other}; Kubernetes takes Allow, Forbid and Replace");
+            return Err((None, line, problem, ""));
         }
     };
     draft.put("overlap", overlap);
-    if source.at("/spec/suspend") == &Value::Bool(true) {
+    if is_true(source, "/spec/suspend")? {
         draft.put("paused", true);
+        let what = "the CronJob is suspended, so the schedule is paused. If it is suspended because Punctual runs it, \
+                    importing it again pauses what runs";
+        let remedy = "remove `paused` from the manifest then, or import what was written before it was suspended";
+        draft.remark_at(source.line("/spec/suspend"), Kind::Note, what, remedy);
     }
+    Ok(())
+}
+
+/// How many Jobs the cluster keeps. It keeps those that kubectl makes by the same rules.
+fn history(source: &Source<'_>, draft: &mut Draft) -> Result<(), Refused> {
+    const TTL: &str = "/spec/jobTemplate/spec/ttlSecondsAfterFinished";
+    let in_cluster = source.import.options.run_as == RunAs::Kubectl;
     for limit in ["successfulJobsHistoryLimit", "failedJobsHistoryLimit"] {
-        if let Some(count) = source.at(&member("/spec", limit)).as_u64() {
-            let line = source.line(&member("/spec", limit));
+        let path = member("/spec", limit);
+        let Some(count) = whole(source, &path)? else { continue };
+        let line = source.line(&path);
+        if in_cluster && count > 0 {
+            let what = format!("{limit} {count} goes on to hold in the cluster, for the Jobs that are made there");
+            draft.remark_at(line, Kind::Note, what, "what is kept of runs here is for the worker's `--keep-…` to say");
+        } else if in_cluster {
+            let what = format!("{limit} 0: a Job is gone when it ends, so how it ended is not seen and the run fails");
+            draft.remark_at(line, Kind::Differs, what, "set it to 1 or more in the cluster");
+        } else {
             let what = format!("{limit} {count}: history is kept by time, and the latest runs of each schedule");
             draft.remark_at(line, Kind::Lost, what, "`--keep-runs`, `--keep-failed` and `--keep-last` of the worker");
         }
     }
+    if let Some(seconds) = whole(source, TTL)?.filter(|seconds| in_cluster && *seconds < 60) {
+        let what =
+            format!("ttlSecondsAfterFinished {seconds}: a Job may be gone before its end is seen; the run fails");
+        draft.remark_at(source.line(TTL), Kind::Differs, what, "set it to a minute or more in the cluster");
+    }
+    Ok(())
 }
 
 /// The Job is made in the cluster, with everything that the template says.
@@ -285,7 +384,12 @@ fn kubectl(source: &Source<'_>, name: &str, namespace: Option<&str>, draft: &mut
         "`kubectl patch cronjob {name}{flag} -p '{{\"spec\":{{\"suspend\":true}}}}'` when it is applied; \
                           the worker needs kubectl and the right to make, read and delete Jobs"
     );
-    draft.remark(Kind::Differs, what, remedy);
+    draft.remark(Kind::Note, what, remedy);
+    let what = "a command sees of the worker's variables only PATH, HOME, LANG, LC_ALL and TZ, so kubectl finds the \
+                cluster by $HOME/.kube/config";
+    let remedy = "in a pod, or with KUBECONFIG, add to the target's `env` KUBERNETES_SERVICE_HOST, \
+                  KUBERNETES_SERVICE_PORT or KUBECONFIG, each as { secret = \"env:NAME\" }";
+    draft.remark(Kind::Note, what, remedy);
     let line = source.line("/spec/jobTemplate");
     let what =
         "jobTemplate stays in the cluster: containers, attempts (backoffLimit) and deadline are those of the Job";

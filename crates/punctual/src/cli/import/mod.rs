@@ -72,6 +72,9 @@ pub(crate) struct SystemdArgs {
     /// Folders of units, or .timer files, whose services lie beside them
     #[arg(value_name = "FILE|DIR", required = true)]
     from: Vec<PathBuf>,
+    /// They are this user's own units [default: the system's, but for those in a folder systemd/user]
+    #[arg(long, value_name = "NAME")]
+    user: Option<String>,
     #[command(flatten)]
     zone: ZoneArgs,
     #[command(flatten)]
@@ -162,10 +165,11 @@ impl CrontabArgs {
 impl SystemdArgs {
     fn read(&self) -> Result<Reading, Stop> {
         let timezone = self.zone.or_this_machines()?;
-        let (units, faults) = sources::units(&self.from)?;
-        let options = SystemdOptions { timezone: timezone.clone(), homes: sources::homes() };
-        let mut reading = systemd::read(&units, &options);
-        reading.faults.extend(faults);
+        let units = sources::units(&self.from)?;
+        let options = SystemdOptions { timezone: timezone.clone(), homes: sources::homes(), user: self.user.clone() };
+        let mut reading = systemd::read(&units.files, &options);
+        reading.remarks.extend(units.remarks);
+        reading.faults.extend(units.faults);
         told::say_zone(&mut reading, &timezone, self.zone.tz.is_none());
         Ok(reading)
     }

@@ -12,6 +12,8 @@ use crate::cli::document::{Document, Format};
 pub(super) struct Reached {
     host: Option<String>,
     port: Option<u16>,
+    /// `cron.match_dom_and_dow`: both day fields must fit, where either is enough otherwise.
+    both_days: bool,
 }
 
 /// One row, and where it stands.
@@ -72,7 +74,7 @@ pub(super) async fn live(url: &str, timezone: Option<&str>) -> Result<Reading, S
         let columns = serde_json::from_str(row).map_err(|error| Stop::failure(format!("{file}: {error}")))?;
         jobs.push(Job { place: Place::new(&file, number + 1), columns });
     }
-    let reached = Reached { host: found.host, port: found.port };
+    let reached = Reached { host: found.host, port: found.port, both_days: found.both_days };
     let none = jobs.is_empty();
     all(jobs, &zone_name, &reached, &mut reading);
     let what = "pg_cron shows a role only its own jobs; lines are counted in the order of ids";
@@ -104,10 +106,20 @@ fn draft(job: &Job, timezone: &str, reached: &Reached) -> Result<Draft, Refused>
     let schedule = job.text("schedule").ok_or_else(|| missing("schedule"))?.trim();
     let command = job.text("command").ok_or_else(|| missing("command"))?;
     let id = job.word("jobid").unwrap_or_else(|| job.place.line.to_string());
-    let name = job.text("jobname").map_or_else(|| format!("pg_cron-{id}"), str::to_owned);
+    // What psql would take for one of its own commands, such as one that starts a shell, is no statement.
+    if command.starts_with('\\') {
+        let told = format!("{} begins with a backslash, which is no SQL and fails in pg_cron", quoted(command));
+        return Err((Some(Kind::LeftOut), told, "correct the command in pg_cron, or unschedule it"));
+    }
+    // Names are unique for each role only.
+    let name = match (job.text("jobname"), job.text("username")) {
+        (Some(name), Some(user)) => format!("{user}/{name}"),
+        (Some(name), None) => name.to_owned(),
+        (None, _) => format!("pg_cron-{id}"),
+    };
     let mut draft = Draft::new(name, job.place.clone());
     draft.identity = format!("{id} {schedule} {command} {:?} {:?}", job.text("database"), job.text("username"));
-    timing(schedule, timezone, &mut draft)?;
+    timing(schedule, timezone, reached.both_days, &mut draft)?;
     // One instance at a time, a second one waits; downtime is forgotten; no second try, no end.
     draft.put("missed", "skip");
     draft.put("overlap", "queue_one");
@@ -125,7 +137,7 @@ fn draft(job: &Job, timezone: &str, reached: &Reached) -> Result<Draft, Refused>
     Ok(draft)
 }
 
-fn timing(schedule: &str, timezone: &str, draft: &mut Draft) -> Result<(), Refused> {
+fn timing(schedule: &str, timezone: &str, both_days: bool, draft: &mut Draft) -> Result<(), Refused> {
     let lower = schedule.to_ascii_lowercase();
     if let Some(count) = lower.strip_suffix("seconds").or_else(|| lower.strip_suffix("second")) {
         let seconds = count.trim().parse::<u32>().ok().filter(|seconds| *seconds > 0);
@@ -150,8 +162,23 @@ fn timing(schedule: &str, timezone: &str, draft: &mut Draft) -> Result<(), Refus
         let told = format!("{}: Punctual does not take {}: {error}", quoted(&draft.base), quoted(schedule));
         return Err((Some(Kind::LeftOut), told, "correct the schedule in pg_cron, or make one by hand"));
     }
+    let fields: Vec<&str> = cron.split(' ').collect();
+    if let ([_, _, day, _, weekday], true) = (&fields[..], both_days)
+        && !day.starts_with('*')
+        && !weekday.starts_with('*')
+    {
+        let told = format!(
+            "{}: {} asks for the day of the month and of the week together (cron.match_dom_and_dow), and cron here \
+             for either",
+            quoted(&draft.base),
+            quoted(schedule)
+        );
+        return Err((Some(Kind::LeftOut), told, "make it by hand, with a calendar that closes the other weekdays"));
+    }
     draft.put("cron", cron);
     draft.put("timezone", timezone);
+    let what = "while a run is alive every further slot waits in pg_cron, however many; here at most one does";
+    draft.remark(Kind::Differs, what, "`overlap = \"allow\"` runs them beside each other");
     // pg_cron looks every minute whether the local time fits: what is left out does not come, what is repeated does.
     draft.put("dst_gap", "skip");
     draft.put("dst_overlap", "both");
@@ -197,7 +224,7 @@ fn target(job: &Job, command: &str, reached: &Reached, draft: &mut Draft) -> Val
     let user = job.text("username").unwrap_or("the worker's own role");
     let what = format!("it runs by psql as {user}, over a connection from the worker, which must be let in");
     let remedy = "keep the password in ~/.pgpass of the worker's user, or add PGPASSWORD = { secret = \"env:NAME\" }";
-    draft.remark(Kind::Differs, what, remedy);
+    draft.remark(Kind::Note, what, remedy);
     let what = "its answer is psql's output; a function that returns jsonb could be a `sql` target instead";
     draft.remark(Kind::Note, what, "see docs/from-pg-cron.md for the three lines around the statement");
     let argv = json!(["psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-c", command]);

@@ -1,14 +1,12 @@
 //! What an importer has read: schedules to be, and every difference in meaning, each with the line it comes from.
 
-use std::collections::BTreeMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 
 use jiff::Timestamp;
-use punctual_core::cron::Dst;
-use punctual_core::duration::parse_duration;
 use punctual_core::name::{NAME_MAX_CHARS, Name};
-use punctual_core::target::Target;
-use punctual_core::timing::{Timing, TimingSpec};
+use punctual_core::timing::Timing;
+use punctual_server::checked_schedule;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
@@ -101,6 +99,8 @@ pub(crate) struct Draft {
     pub(crate) base: String,
     /// What tells it from others that would like the same name; the same at every import.
     pub(crate) identity: String,
+    /// Its name ends with a mark of its identity even if nobody shares it: another may be added, and must not rename it.
+    pub(crate) marked: bool,
     pub(crate) place: Place,
     /// As a manifest has it.
     pub(crate) definition: Map<String, Value>,
@@ -114,6 +114,7 @@ impl Draft {
         Self {
             base: base.into(),
             identity: String::new(),
+            marked: false,
             place,
             definition: Map::new(),
             remarks: Vec::new(),
@@ -144,6 +145,8 @@ pub(crate) struct Reading {
     /// What is about no single schedule.
     pub(crate) remarks: Vec<Remark>,
     pub(crate) faults: Vec<Fault>,
+    /// Files and what was said about them once.
+    pub(crate) told_once: HashSet<(String, String)>,
 }
 
 impl Reading {
@@ -158,7 +161,7 @@ impl Reading {
     /// Says it once, however many lines give reason to.
     pub(crate) fn remark_once(&mut self, place: Place, kind: Kind, what: impl Into<String>, remedy: impl Into<String>) {
         let what = what.into();
-        if !self.remarks.iter().any(|told| told.what == what && told.place.file == place.file) {
+        if self.told_once.insert((place.file.clone(), what.clone())) {
             self.remark(place, kind, what, remedy);
         }
     }
@@ -167,10 +170,11 @@ impl Reading {
         self.drafts.extend(other.drafts);
         self.remarks.extend(other.remarks);
         self.faults.extend(other.faults);
+        self.told_once.extend(other.told_once);
     }
 
-    /// Names every schedule, and leaves out, with the reason, what Punctual itself would refuse.
-    pub(crate) fn named(self, prefix: &str) -> Imported {
+    /// Names every schedule, and leaves out, with the reason, what Punctual itself would refuse at this time.
+    pub(crate) fn named(self, prefix: &str, now: Timestamp) -> Imported {
         let names = names(prefix, &self.drafts);
         let mut imported = Imported::default();
         let untold = self.remarks.into_iter().map(|remark| Difference { schedule: None, remark });
@@ -178,18 +182,18 @@ impl Reading {
         for (mut draft, name) in self.drafts.into_iter().zip(names) {
             let mut remarks = std::mem::take(&mut draft.remarks);
             if !draft.closed_weekdays.is_empty() {
-                let zone = draft.definition.get("timezone").cloned().unwrap_or_default();
-                let rules = json!({ "timezone": zone, "weekdays": draft.closed_weekdays });
                 draft.put("calendar", name.as_str());
-                imported.calendars.insert(name.clone(), rules);
             }
-            match checked(&name, &draft.definition) {
-                Ok(timing) => imported.schedules.push(Schedule {
-                    name: name.clone(),
-                    place: draft.place,
-                    definition: draft.definition,
-                    timing,
-                }),
+            match checked(&name, &draft.definition, now) {
+                Ok(timing) => {
+                    if !draft.closed_weekdays.is_empty() {
+                        let zone = draft.definition.get("timezone").cloned().unwrap_or_default();
+                        let rules = json!({ "timezone": zone, "weekdays": draft.closed_weekdays });
+                        imported.calendars.insert(name.clone(), rules);
+                    }
+                    let (place, definition) = (draft.place, draft.definition);
+                    imported.schedules.push(Schedule { name: name.clone(), place, definition, timing });
+                }
                 Err(problem) => remarks.push(Remark {
                     place: draft.place,
                     kind: Kind::LeftOut,
@@ -244,24 +248,27 @@ impl Imported {
     }
 }
 
-/// A name for each, valid and unique. Those who would share one are told apart by a mark that follows from what they
-/// say, so that a line that is added above does not rename the others.
+/// A name for each, valid and unique. Who could share one with others has a mark that follows from what it says, and has
+/// it always: so a line that is added renames none of those that are there.
 fn names(prefix: &str, drafts: &[Draft]) -> Vec<String> {
-    let bases: Vec<String> = drafts.iter().map(|draft| valid(prefix, &draft.base)).collect();
-    let mut wanted: BTreeMap<&str, usize> = BTreeMap::new();
-    for base in &bases {
-        *wanted.entry(base).or_default() += 1;
-    }
-    let mut taken = std::collections::BTreeSet::new();
+    let mut taken = HashSet::new();
+    let mut numbers: HashMap<String, usize> = HashMap::new();
     let mut names = Vec::with_capacity(drafts.len());
-    for (draft, base) in drafts.iter().zip(&bases) {
-        let name = if wanted.get(base.as_str()).copied().unwrap_or(0) > 1 {
-            format!("{base}-{}", mark(&draft.identity))
-        } else {
-            base.clone()
-        };
-        let another = (2..).map(|number| format!("{name}-{number}"));
-        let free = std::iter::once(name.clone()).chain(another).find(|name| !taken.contains(name)).unwrap_or(name);
+    for draft in drafts {
+        let base = valid(prefix, &draft.base);
+        // A text that had to be changed may be what another is made into as well.
+        let is_marked = draft.marked || base != format!("{prefix}{}", draft.base);
+        let with_mark = || format!("{base}-{}", mark(&draft.identity));
+        let mut name = if is_marked { with_mark() } else { base.clone() };
+        if !is_marked && taken.contains(&name) {
+            name = with_mark();
+        }
+        let number = numbers.entry(name.clone()).or_insert(1);
+        let mut free = name.clone();
+        while taken.contains(&free) {
+            *number += 1;
+            free = format!("{name}-{number}");
+        }
         taken.insert(free.clone());
         names.push(free);
     }
@@ -291,28 +298,10 @@ fn mark(identity: &str) -> String {
     format!("{:06x}", (hash ^ (hash >> 32)) & 0xff_ffff)
 }
 
-/// The timing of a definition that would be taken, or why it would not be.
-fn checked(name: &str, definition: &Map<String, Value>) -> Result<Timing, String> {
-    let text = |field: &str| definition.get(field).and_then(Value::as_str);
-    let target = definition.get("target").cloned().unwrap_or_default();
-    let target: Target = serde_json::from_value(target).map_err(|error| format!("target: {error}"))?;
-    target.validate().map_err(|refused| refused.to_string())?;
-    let spec = match (text("cron"), text("every"), text("at")) {
-        (Some(expression), ..) => {
-            let word = |field| text(field).map_or(Ok(None), |word| word.parse().map(Some));
-            let gap = word("dst_gap").map_err(|error: punctual_core::cron::UnknownDstWord| error.to_string())?;
-            let word = |field| text(field).map_or(Ok(None), |word| word.parse().map(Some));
-            let overlap =
-                word("dst_overlap").map_err(|error: punctual_core::cron::UnknownDstWord| error.to_string())?;
-            let dst = Dst { gap: gap.unwrap_or_default(), overlap: overlap.unwrap_or_default() };
-            let timezone = text("timezone").unwrap_or("UTC").to_owned();
-            TimingSpec::Cron { expression: expression.to_owned(), timezone, dst }
-        }
-        (_, Some(every), _) => TimingSpec::Every { period: parse_duration(every).map_err(|error| error.to_string())? },
-        (_, _, Some(at)) => TimingSpec::At { at: at.parse().map_err(|error: jiff::Error| error.to_string())? },
-        _ => return Err("it does not say when".to_owned()),
-    };
-    spec.compile(Timestamp::UNIX_EPOCH, name).map_err(|refused| refused.to_string())
+/// The timing of a definition that would be taken, or why it would not be: by the rules of the call that makes one.
+fn checked(name: &str, definition: &Map<String, Value>, now: Timestamp) -> Result<Timing, String> {
+    let timing = checked_schedule(name, definition.clone(), now).map_err(|refused| refused.to_string())?;
+    timing.compile(now, name).map_err(|refused| refused.to_string())
 }
 
 /// Reads bytes as text, or says on which line they are none.
@@ -352,18 +341,25 @@ mod tests {
 
     fn names_of(drafts: Vec<Draft>) -> Vec<String> {
         let reading = Reading { drafts, ..Reading::default() };
-        reading.named("").schedules.into_iter().map(|each| each.name).collect()
+        reading.named("", Timestamp::now()).schedules.into_iter().map(|each| each.name).collect()
+    }
+
+    fn marked(base: &str, identity: &str) -> Draft {
+        Draft { marked: true, ..draft(base, identity) }
     }
 
     #[test]
     fn names_are_valid_unique_and_do_not_move_when_a_line_is_added() {
-        let two = names_of(vec![draft("backup", "a"), draft("backup", "b"), draft("other", "c")]);
-        assert_eq!(two[2], "other");
+        let one = names_of(vec![marked("backup", "a")]);
+        let two = names_of(vec![marked("backup", "b"), marked("backup", "a"), draft("other", "c")]);
+        assert_eq!((&two[1], two[2].as_str()), (&one[0], "other"));
         assert_ne!(two[0], two[1]);
-        let three = names_of(vec![draft("backup", "new"), draft("backup", "a"), draft("backup", "b")]);
-        assert_eq!(three[1..], two[..2]);
-        let same = names_of(vec![draft("x", "a"), draft("x", "a")]);
+        let same = names_of(vec![marked("x", "a"), marked("x", "a")]);
         assert_eq!(same[1], format!("{}-2", same[0]));
+        // What is made into a name that others may be made into has a mark, and who is named to the letter has none.
+        let alike = names_of(vec![draft("a b", "1"), draft("a-b", "2")]);
+        assert_eq!(alike[1], "a-b");
+        assert_eq!(names_of(vec![draft("a b", "1")])[0], alike[0]);
         let odd = names_of(vec![
             draft("", "a"),
             draft("a\u{1b}[2J\u{202e}b", "b"),
@@ -376,15 +372,34 @@ mod tests {
 
     #[test]
     fn what_punctual_would_refuse_is_left_out_with_the_reason() {
-        let mut never = draft("never", "a");
-        never.put("cron", "0 0 30 2 *");
-        let mut nowhere = draft("nowhere", "a");
-        nowhere.put("timezone", "Mars/Base");
-        let imported = Reading { drafts: vec![never, nowhere], ..Reading::default() }.named("p-");
-        assert!(imported.schedules.is_empty());
-        assert_eq!(imported.count(Kind::LeftOut), 2);
-        assert_eq!(imported.differences[0].schedule.as_deref(), Some("p-never"));
-        assert!(imported.differences[1].remark.what.contains("Mars/Base"), "{imported:?}");
+        let put = |name: &str, field: &str, value: Value| {
+            let mut draft = draft(name, "a");
+            draft.put(field, value);
+            draft
+        };
+        let mut past = put("past", "ends_at", json!("2020-01-01T00:00:00Z"));
+        past.closed_weekdays = vec!["monday"];
+        let drafts = vec![
+            put("never", "cron", json!("0 0 30 2 *")),
+            put("nowhere", "timezone", json!("Mars/Base")),
+            put("shaky", "jitter", json!("48h")),
+            put("late", "missed", json!({ "policy": "once", "window": "9999999999s" })),
+            put("odd", "labels", json!({ "a": "b c\u{7}" })),
+            past,
+        ];
+        let imported = Reading { drafts, ..Reading::default() }.named("p-", Timestamp::now());
+        assert!(imported.schedules.is_empty(), "{:?}", imported.schedules);
+        assert!(imported.calendars.is_empty(), "a calendar without its schedule");
+        let told: Vec<(&str, &str)> = imported
+            .differences
+            .iter()
+            .map(|each| (each.schedule.as_deref().unwrap_or_default(), each.remark.what.as_str()))
+            .collect();
+        let words = ["no such date", "Mars/Base", "jitter", "missed", "labels", "leaves no slot after now"];
+        for ((name, what), words) in told.iter().zip(words) {
+            assert!(name.starts_with("p-") && what.contains(words), "{words}: {told:?}");
+        }
+        assert_eq!(imported.count(Kind::LeftOut), 6);
     }
 
     #[test]

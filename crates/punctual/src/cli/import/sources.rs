@@ -6,7 +6,7 @@ use std::io::{IsTerminal, Read};
 use std::path::{Path, PathBuf};
 
 use super::reading::{Fault, Kind, Place, Remark, text_of};
-use super::systemd::UnitFile;
+use super::systemd::{UnitFile, template_of};
 use super::{STDIN, Stop};
 
 /// The most that is read of one source; no crontab, unit or manifest comes near it.
@@ -37,29 +37,33 @@ impl Sources {
                 found.crontab(&path, system)?;
                 continue;
             }
-            for path in entries(&path)? {
-                let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
-                let read_by_cron =
-                    !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c));
-                if path.is_dir() {
-                    continue;
-                }
-                if !read_by_cron && !name.starts_with('.') {
-                    found.remarks.push(Remark {
-                        place: Place::new(&path.display().to_string(), 1),
-                        kind: Kind::LeftOut,
-                        what: "cron does not read this file, because its name has other characters than letters, \
-                               digits, - and _"
-                            .to_owned(),
-                        remedy: "if it is meant to be read, name the file itself".to_owned(),
-                    });
-                }
-                if read_by_cron {
-                    found.crontab(&path, system)?;
-                }
+            let is_strict = system || file_name(&path) == "cron.d";
+            for path in entries(&path)?.into_iter().filter(|path| !path.is_dir()) {
+                found.crontab_of_folder(&path, system, is_strict)?;
             }
         }
         Ok(found)
+    }
+
+    /// In `cron.d` cron is strict about names; in the spool, where users have names of all kinds, it passes over a dot.
+    fn crontab_of_folder(&mut self, path: &Path, system: bool, is_strict: bool) -> Result<(), Stop> {
+        let name = file_name(path);
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
+        if name.starts_with('.') {
+            return Ok(());
+        }
+        if is_strict && !name.chars().all(is_plain) {
+            self.remarks.push(Remark {
+                place: Place::new(&path.display().to_string(), 1),
+                kind: Kind::LeftOut,
+                what: "cron does not read this file, because its name has other characters than letters, digits, - \
+                       and _"
+                    .to_owned(),
+                remedy: "if it is meant to be read, name the file itself".to_owned(),
+            });
+            return Ok(());
+        }
+        self.crontab(path, system)
     }
 
     fn crontab(&mut self, path: &Path, system: bool) -> Result<(), Stop> {
@@ -104,41 +108,89 @@ impl Sources {
     }
 }
 
+/// Units that were found.
+#[derive(Default)]
+pub(super) struct Units {
+    pub(super) files: Vec<UnitFile>,
+    pub(super) remarks: Vec<Remark>,
+    pub(super) faults: Vec<Fault>,
+}
+
 /// Timers and services, with their drop-ins. What comes first counts, as with systemd's own folders.
-pub(super) fn units(from: &[PathBuf]) -> Result<(Vec<UnitFile>, Vec<Fault>), Stop> {
-    let (mut units, mut faults): (Vec<UnitFile>, Vec<Fault>) = (Vec::new(), Vec::new());
-    let mut wanted = Vec::new();
+pub(super) fn units(from: &[PathBuf]) -> Result<Units, Stop> {
+    let mut units = Units::default();
     for path in from {
-        if path.is_dir() {
-            wanted.extend(entries(path)?);
-        } else {
-            wanted.push(path.clone());
-            wanted.extend(beside(path)?);
+        if !path.is_dir() {
+            units.add(&file_name(path), path)?;
+        }
+        let near = if path.is_dir() { entries(path)? } else { beside(path)? };
+        for path in near {
+            units.add_found(&path)?;
         }
     }
-    for path in wanted {
-        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        let is_unit = |name: &str| matches!(name.rsplit_once('.'), Some((_, "timer" | "service")));
-        let paths = match name.strip_suffix(".d") {
-            Some(unit) if is_unit(unit) && path.is_dir() => {
-                let inside =
-                    entries(&path)?.into_iter().filter(|path| path.extension().is_some_and(|end| end == "conf"));
-                inside.map(|path| (format!("{name}/{}", file_name(&path)), path)).collect()
+    Ok(units)
+}
+
+fn is_unit(name: &str) -> bool {
+    matches!(name.rsplit_once('.'), Some((_, "timer" | "service")))
+}
+
+impl Units {
+    /// What a folder holds: units, and folders of drop-ins of a unit or of a whole kind.
+    fn add_found(&mut self, path: &Path) -> Result<(), Stop> {
+        let name = file_name(path);
+        match name.strip_suffix(".d") {
+            Some(unit) if (is_unit(unit) || matches!(unit, "timer" | "service")) && path.is_dir() => {
+                for path in entries(path)?.iter().filter(|path| path.extension().is_some_and(|end| end == "conf")) {
+                    self.add_if_there(&format!("{name}/{}", file_name(path)), path)?;
+                }
+                Ok(())
             }
-            _ if is_unit(&name) && !path.is_dir() => vec![(name, path)],
-            _ => Vec::new(),
-        };
-        for (name, path) in paths {
-            if units.iter().any(|unit| unit.name == name) {
-                continue;
-            }
-            match text(&path)? {
-                Ok(text) => units.push(UnitFile { path: told(&path), name, text }),
-                Err(fault) => faults.push(fault),
-            }
+            _ if is_unit(&name) && !path.is_dir() => self.add_if_there(&name, path),
+            _ => Ok(()),
         }
     }
-    Ok((units, faults))
+
+    /// Links to what was removed are common, and concern nobody else.
+    fn add_if_there(&mut self, name: &str, path: &Path) -> Result<(), Stop> {
+        if path.exists() {
+            return self.add(name, path);
+        }
+        self.remarks.push(Remark {
+            place: Place::new(&told(path), 1),
+            kind: Kind::Note,
+            what: format!("{name} is a link to nothing, and is passed over"),
+            remedy: "nothing, or remove it".to_owned(),
+        });
+        Ok(())
+    }
+
+    fn add(&mut self, name: &str, path: &Path) -> Result<(), Stop> {
+        if self.files.iter().any(|unit| unit.name == name) {
+            return Ok(());
+        }
+        match text(path)? {
+            Ok(text) => {
+                let (alias_of, of_user) = (alias_of(name, path), is_of_user(path));
+                self.files.push(UnitFile { path: told(path), name: name.to_owned(), text, alias_of, of_user });
+            }
+            Err(fault) => self.faults.push(fault),
+        }
+        Ok(())
+    }
+}
+
+/// The unit whose file a link leads to, unless it is the unit's own template.
+fn alias_of(name: &str, path: &Path) -> Option<String> {
+    let of = file_name(&path.canonicalize().ok()?);
+    (is_unit(name) && is_unit(&of) && of != name && template_of(name).as_ref() != Some(&of)).then_some(of)
+}
+
+/// Folders such as `~/.config/systemd/user` and `/usr/lib/systemd/user` are read by the managers of users.
+fn is_of_user(path: &Path) -> bool {
+    let whole = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let names: Vec<_> = whole.components().map(std::path::Component::as_os_str).collect();
+    names.windows(2).any(|pair| pair[0] == "systemd" && pair[1] == "user")
 }
 
 /// What a named timer needs beside it: services, whose names it may choose, and drop-ins.
@@ -146,7 +198,9 @@ fn beside(path: &Path) -> Result<Vec<PathBuf>, Stop> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let is_needed = |path: &PathBuf| {
         let name = file_name(path);
-        name.ends_with(".service") || name.ends_with(".service.d") || name.ends_with(".timer.d")
+        let unit = name.strip_suffix(".d").unwrap_or(&name);
+        let kind = unit.rsplit_once('.').map_or(unit, |(_, kind)| kind);
+        kind == "service" || (kind == "timer" && unit != name)
     };
     Ok(entries(folder)?.into_iter().filter(is_needed).collect())
 }

@@ -21,7 +21,7 @@ fn garbage(pieces: &'static [&'static str]) -> impl Strategy<Value = String> {
 /// Names are unique, and nothing that is refused is handed on.
 fn judge(reading: Reading) {
     let drafts = reading.drafts.len();
-    let imported = reading.named("p");
+    let imported = reading.named("p", jiff::Timestamp::now());
     let names: std::collections::BTreeSet<&str> = imported.schedules.iter().map(|each| each.name.as_str()).collect();
     assert_eq!(names.len(), imported.schedules.len());
     assert!(imported.schedules.len() <= drafts);
@@ -42,7 +42,13 @@ proptest! {
         timer in garbage(&["[Timer]\n", "OnCalendar=", "Mon..Fri ", "*-*-1..7 ", "1:00\n", "OnUnitActiveSec=5min\n", "~", "RandomizedDelaySec=1h\n", "\\\n", "Persistent=yes\n"]),
         service in garbage(&["[Service]\n", "ExecStart=", "/bin/a ", "${X} ", "$Y ", "%i ", "%", "\n", "-", "Environment=X=1\n", "User=a\n", "\\x41", "EnvironmentFile=-/x\n"]),
     ) {
-        let file = |name: &str, text: &String| UnitFile { path: name.into(), name: name.into(), text: text.clone() };
+        let file = |name: &str, text: &String| UnitFile {
+            path: name.into(),
+            name: name.into(),
+            text: text.clone(),
+            alias_of: None,
+            of_user: false,
+        };
         let files = [file("a@b.timer", &timer), file("a@.service", &service)];
         judge(systemd::read(&files, &SystemdOptions { timezone: "Europe/Berlin".into(), ..SystemdOptions::default() }));
     }

@@ -1,5 +1,6 @@
 //! What an import prints: the manifest, the report, or a table of what would be made.
 
+use std::collections::HashMap;
 use std::io::Write;
 use std::path::PathBuf;
 
@@ -36,6 +37,9 @@ pub(crate) struct OutArgs {
     /// Make the schedules now, all or none
     #[arg(long)]
     apply: bool,
+    /// Remove what an earlier import of this owner made and this one does not: lines that were removed or changed
+    #[arg(long, requires = "apply")]
+    prune: bool,
     /// End with 1, and make nothing, when anything means something else than in its source
     #[arg(long)]
     strict: bool,
@@ -51,17 +55,17 @@ impl OutArgs {
         if !reading.faults.is_empty() {
             return Err(refused(&reading));
         }
-        let imported = reading.named(&self.prefix);
+        let imported = reading.named(&self.prefix, Timestamp::now());
         let manifest = imported.manifest(self.owner.as_deref().unwrap_or(source));
         if self.dry_run {
             table(&imported, out)?;
             out.flush()?;
         }
         if !self.json {
-            report(&imported)?;
+            report(&imported, self.apply && !self.prune)?;
         }
         let too_different = self.strict && imported.differs();
-        let applied = if self.apply && !too_different { Some(apply(&manifest, connect).await?) } else { None };
+        let applied = if self.apply && !too_different { Some(self.applied(&manifest, connect).await?) } else { None };
         if self.json {
             writeln!(out, "{}", document(&imported, &manifest, applied.as_ref()))?;
         } else if let Some(done) = &applied {
@@ -74,6 +78,13 @@ impl OutArgs {
             return Err(Stop::failure(told));
         }
         Ok(())
+    }
+
+    /// Makes all or none, and says what was done, as `punctual apply` does.
+    async fn applied(&self, manifest: &Value, connect: &ConnectArgs) -> Result<Value, Stop> {
+        let api = connect.connect().await?;
+        let body = json!({ "manifest": manifest, "prune": self.prune });
+        Ok(api.create("/manifest/apply", &body).await?.value())
     }
 
     fn write(&self, manifest: &Value, out: &mut Output) -> Result<(), Stop> {
@@ -103,12 +114,6 @@ fn refused(reading: &Reading) -> Stop {
     Stop::Failed(Exit::Usage, format!("{}\nnothing was imported", lines.join("\n")))
 }
 
-/// Makes all or none, and says what was done, as `punctual apply` does.
-async fn apply(manifest: &Value, connect: &ConnectArgs) -> Result<Value, Stop> {
-    let api = connect.connect().await?;
-    Ok(api.create("/manifest/apply", &json!({ "manifest": manifest })).await?.value())
-}
-
 /// Everything for programs.
 fn document(imported: &Imported, manifest: &Value, applied: Option<&Value>) -> Value {
     let report: Vec<Value> = imported.differences.iter().map(Difference::document).collect();
@@ -121,7 +126,7 @@ fn document(imported: &Imported, manifest: &Value, applied: Option<&Value>) -> V
     document
 }
 
-fn report(imported: &Imported) -> Result<(), Stop> {
+fn report(imported: &Imported, leaves: bool) -> Result<(), Stop> {
     let mut lines = String::new();
     for each in &imported.differences {
         let about = each.schedule.as_ref().map(|name| format!("{name}: ")).unwrap_or_default();
@@ -143,13 +148,21 @@ fn report(imported: &Imported) -> Result<(), Stop> {
         count(Kind::Note),
     );
     lines.push_str(&told);
+    if leaves {
+        lines.push_str("what an earlier import made and this one does not is left as it is; --prune removes it\n");
+    }
     Ok(std::io::stderr().write_all(lines.as_bytes())?)
 }
 
 fn table(imported: &Imported, out: &mut Output) -> Result<(), Stop> {
     use show::Cell;
     let now = Timestamp::now();
-    let rows: Vec<Value> = imported.schedules.iter().map(|each| row(each, imported, now)).collect();
+    let mut differs: HashMap<&str, usize> = HashMap::new();
+    for each in imported.differences.iter().filter(|each| each.remark.kind != Kind::Note) {
+        *differs.entry(each.schedule.as_deref().unwrap_or_default()).or_default() += 1;
+    }
+    let count = |each: &Schedule| differs.get(each.name.as_str()).map(usize::to_string);
+    let rows: Vec<Value> = imported.schedules.iter().map(|each| row(each, count(each), now)).collect();
     let columns = [
         ("NAME", Cell::Text("/name")),
         ("WHEN", Cell::Text("/when")),
@@ -161,16 +174,14 @@ fn table(imported: &Imported, out: &mut Output) -> Result<(), Stop> {
     show::rows(out, show::ShowArgs::default(), &columns, &Value::Array(rows))
 }
 
-fn row(schedule: &Schedule, imported: &Imported, now: Timestamp) -> Value {
+fn row(schedule: &Schedule, differs: Option<String>, now: Timestamp) -> Value {
     let text = |field: &str| schedule.definition.get(field).cloned().unwrap_or_default();
     let when = ["cron", "every", "at"].into_iter().map(text).find(Value::is_string).unwrap_or_default();
     let target: Option<Target> = serde_json::from_value(text("target")).ok();
-    let about = |each: &&Difference| each.schedule.as_ref() == Some(&schedule.name);
-    let differs = imported.differences.iter().filter(about).filter(|each| each.remark.kind != Kind::Note).count();
     let zone = if matches!(schedule.timing, Timing::Cron(_)) { text("timezone") } else { Value::Null };
     json!({
         "name": schedule.name, "when": when, "zone": zone, "next": next_fire(schedule, now),
-        "what": target.map(|target| target.in_a_line(40)), "differs": (differs > 0).then(|| differs.to_string()),
+        "what": target.map(|target| target.in_a_line(40)), "differs": differs,
     })
 }
 

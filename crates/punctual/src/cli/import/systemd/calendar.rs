@@ -417,7 +417,8 @@ fn bounds(item: &Item<'_>, min: i64, max: i64) -> Result<(i64, i64, i64), String
     if from > to {
         return Err(format!("the range {from}..{to} runs backwards"));
     }
-    if step.is_some_and(|step| step < 1 || from + step > to) {
+    // A step beyond an end that is written names the first value; without one it is refused.
+    if step.is_some_and(|step| step < 1 || (item.to.is_none() && from + step > to)) {
         return Err(format!("the step of {from}/{} leads out of its range", step.unwrap_or(0)));
     }
     Ok((from, to, step.unwrap_or(1)))
@@ -458,9 +459,10 @@ fn chain_of_days(text: &str, from_end: bool) -> Result<Option<u64>, String> {
         }
         let (mut back, step) = (number(item.from)?, item.step.map_or(Ok(1), number)?);
         outside(back, 1, 28)?;
+        outside(step, 1, back - 1)?;
         while back >= 1 {
             bits |= 1 << back;
-            back -= step.max(1);
+            back -= step;
         }
     }
     Ok(Some(bits))
@@ -488,7 +490,7 @@ fn seconds(text: &str) -> Result<(u64, bool), String> {
         };
         outside(from / MICROS, 0, 59)?;
         outside(to / MICROS, 0, 59)?;
-        if from > to || step.is_some_and(|step| step < 1 || from + step > to) {
+        if from > to || step.is_some_and(|step| step < 1 || (item.to.is_none() && from + step > to)) {
             return Err(format!("{} leads out of the minute", quoted(text)));
         }
         fraction |= [Some(from), step].into_iter().flatten().any(|value| value % MICROS != 0);
@@ -523,7 +525,7 @@ fn years(text: &str) -> Result<Option<Vec<i16>>, String> {
         };
         outside(from, 1970, 2199)?;
         outside(to, 1970, 2199)?;
-        if from > to || step == Some(0) {
+        if from > to || step.is_some_and(|step| step < 1 || (item.to.is_none() && from + step > to)) {
             return Err(format!("the years {from}..{to} lead nowhere"));
         }
         let step = usize::try_from(step.unwrap_or(1)).unwrap_or(1);
@@ -558,6 +560,8 @@ mod tests {
             ("*-*~01", "0 0 L * *"),
             ("*:*:10,20", "10,20 0-59 0-23 * * *"),
             ("*-2..4,12-*", "0 0 * 2-4,12 *"),
+            ("8..10/4:0", "0 8 * * *"),
+            ("2026..2027/5-1-1", "0 0 1 1 *"),
             ("@1395716396", "2014-03-25T02:59:56Z"),
         ] {
             assert_eq!(crons(form), [cron], "{form}");
@@ -573,7 +577,22 @@ mod tests {
         assert_eq!(read("2000/3-1-1", "UTC").unwrap().left_out.len(), 1);
         assert_eq!(read("*-2~03", "UTC").unwrap().differs.len(), 1);
         assert_eq!(read("*:*:0.5", "UTC").unwrap().differs.len(), 1);
-        for form in ["", "Fri..Mon", "*-*-*/2", "5", "24:00", "*:60", "*:5/55", "*-*-0", "*-13-1", "noon", "1:2:3:4"] {
+        for form in [
+            "",
+            "Fri..Mon",
+            "*-*-*/2",
+            "5",
+            "24:00",
+            "*:60",
+            "*:5/55",
+            "8..9/0:0",
+            "*-*~3/9",
+            "2026/300-1-1",
+            "*-*-0",
+            "*-13-1",
+            "noon",
+            "1:2:3:4",
+        ] {
             assert!(read(form, "UTC").is_err(), "{form}");
         }
     }

@@ -4,14 +4,14 @@ mod calendar;
 mod service;
 mod unit;
 
-pub(crate) use self::unit::UnitFile;
+pub(crate) use self::unit::{UnitFile, template_of};
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use punctual_core::duration::format_duration;
 
 use self::calendar::{Part, When};
-use self::unit::{Setting, Unit, span};
+use self::unit::{Setting, Specifiers, Unit, span};
 use super::reading::{Draft, Kind, Place, Reading, Remark};
 
 /// What the files alone do not say.
@@ -21,6 +21,25 @@ pub(crate) struct SystemdOptions {
     pub(crate) timezone: String,
     /// Where users live, by name.
     pub(crate) homes: BTreeMap<String, String>,
+    /// Whose own units they are, if they are not the system's.
+    pub(crate) user: Option<String>,
+}
+
+impl SystemdOptions {
+    fn home(&self, user: &str) -> Option<String> {
+        if user == "root" { Some("/root".to_owned()) } else { self.homes.get(user).cloned() }
+    }
+
+    /// What specifiers stand for in a unit, as far as its user is known: of the system's units root, unless they name one.
+    fn specifiers(&self, unit: &Unit) -> Specifiers {
+        let of_user = unit.of_user || self.user.is_some();
+        let mut specifiers = Specifiers { unit: unit.name.clone(), of_user, ..Specifiers::default() };
+        let named = unit.last("Service", "User").map(|setting| specifiers.fill(&setting.value).0);
+        let user = if of_user { self.user.clone() } else { Some(named.unwrap_or_else(|| "root".to_owned())) };
+        specifiers.home = user.as_ref().and_then(|user| self.home(user));
+        specifiers.user = user;
+        specifiers
+    }
 }
 
 /// Settings of a timer that are carried over, or told one by one.
@@ -50,13 +69,19 @@ pub(crate) fn read(files: &[UnitFile], options: &SystemdOptions) -> Reading {
         .filter(|name| matches!(name.rsplit_once('.'), Some((_, "timer"))))
         .collect();
     for name in timers {
-        let Some(timer) = unit::unit(name, files, &mut reading.faults) else { continue };
+        if let Some((file, of)) = alias(name, files) {
+            let what = format!("{name} is a link to {of}, which is one timer");
+            reading.remark(Place::new(&file.path, 1), Kind::Note, what, "nothing");
+            continue;
+        }
+        let Some(mut timer) = unit::unit(name, files, &mut reading.faults) else { continue };
         if timer.stem().ends_with('@') {
             let what = format!("{name} is a template without an instance");
             let remedy = "give it the file of an instance, such as a copy named x@instance.timer";
             reading.remark(timer.place, Kind::LeftOut, what, remedy);
             continue;
         }
+        fill(&mut timer, options, &mut reading);
         let drafts = of_timer(&timer, files, options, &mut reading);
         reading.drafts.extend(drafts);
     }
@@ -67,15 +92,49 @@ pub(crate) fn read(files: &[UnitFile], options: &SystemdOptions) -> Reading {
     reading
 }
 
+/// The unit that a timer is another name of: its own file, or the first of several links to a file elsewhere.
+fn alias<'a>(name: &str, files: &'a [UnitFile]) -> Option<(&'a UnitFile, &'a str)> {
+    let file = files.iter().find(|file| file.name == name)?;
+    let of = file.alias_of.as_deref()?;
+    let first = files.iter().map(|file| file.name.as_str()).find(|known| *known == of);
+    let other = || files.iter().find(|other| other.alias_of.as_deref() == Some(of)).map(|other| other.name.as_str());
+    first.or_else(other).filter(|first| *first != name).map(|first| (file, first))
+}
+
+/// Replaces specifiers where systemd does, and leaves out a time that only the machine knows.
+fn fill(timer: &mut Unit, options: &SystemdOptions, reading: &mut Reading) {
+    let specifiers = options.specifiers(timer);
+    let wants = |setting: &Setting| match setting.section.as_str() {
+        "Timer" => setting.key == "Unit" || (setting.key.starts_with("On") && KNOWN.contains(&setting.key.as_str())),
+        section => section == "Unit" && setting.key == "Description",
+    };
+    for (setting, letters) in timer.fill(&specifiers, wants) {
+        let is_text = setting.key == "Description";
+        let kind = if is_text { Kind::Lost } else { Kind::LeftOut };
+        let what = format!("{}: {letters} of {} is known only to the machine", timer.name, setting.key);
+        reading.remark(setting.place.clone(), kind, what, "write the value itself");
+        // A service whose name is not known stays, and is not found.
+        if setting.key.starts_with("On") {
+            timer.settings.retain(|each| each.place != setting.place);
+        }
+    }
+}
+
 fn of_timer(timer: &Unit, files: &[UnitFile], options: &SystemdOptions, reading: &mut Reading) -> Vec<Draft> {
     let started =
         timer.last("Timer", "Unit").map_or_else(|| format!("{}.service", timer.stem()), |set| set.value.clone());
-    let Some(service) = unit::unit(&started, files, &mut reading.faults) else {
+    let Some(mut service) = unit::unit(&started, files, &mut reading.faults) else {
         let what = format!("{} starts {started}, which is not among the files", timer.name);
         let remedy = "name the folder or file of that service as well";
         reading.remark(timer.place.clone(), Kind::LeftOut, what, remedy);
         return Vec::new();
     };
+    let specifiers = options.specifiers(&service);
+    let is_text = |setting: &Setting| setting.section == "Unit" && setting.key == "Description";
+    for (setting, letters) in service.fill(&specifiers, is_text) {
+        let what = format!("{}: {letters} of Description is known only to the machine", service.name);
+        reading.remark(setting.place, Kind::Note, what, "nothing; the text keeps it as it is");
+    }
     let told = reading.remarks.len() + reading.faults.len();
     let mut drafts = timings(timer, options, reading);
     if drafts.is_empty() && told == reading.remarks.len() + reading.faults.len() {
@@ -85,14 +144,15 @@ fn of_timer(timer: &Unit, files: &[UnitFile], options: &SystemdOptions, reading:
     let several = drafts.len() > 1;
     for (number, draft) in drafts.iter_mut().enumerate() {
         if several {
-            draft.base = format!("{}-{}", draft.base, number + 1);
+            // The first keeps the timer's name, so that a line below it renames nothing.
+            draft.marked = number > 0;
             let what = "the timer is several schedules here, which do not know of each other's runs";
             draft.remark(Kind::Differs, what, "give them a tag in common, and that a limit: `punctual limit set`");
         }
         // A service that is running is not started a second time.
         draft.put("overlap", "forbid");
         delay(timer, draft);
-        if let Err(remark) = service::put(&service, &options.homes, draft) {
+        if let Err(remark) = service::put(&service, specifiers.clone(), draft) {
             reading.remarks.push(*remark);
             draft.definition.clear();
         }
@@ -114,6 +174,11 @@ fn timings(timer: &Unit, options: &SystemdOptions, reading: &mut Reading) -> Vec
     for setting in timer.all("Timer", "OnCalendar") {
         let parts = match calendar::read(&setting.value, &options.timezone) {
             Ok(parts) => parts,
+            Err(problem) if setting.filled => {
+                let what = format!("{}: OnCalendar={problem}; systemd ignores it as well", timer.name);
+                reading.remark(setting.place.clone(), Kind::LeftOut, what, "choose an instance that is a time");
+                continue;
+            }
             Err(problem) => {
                 reading.fault(setting.place.clone(), format!("OnCalendar={problem}"));
                 continue;
@@ -138,6 +203,7 @@ fn timings(timer: &Unit, options: &SystemdOptions, reading: &mut Reading) -> Vec
 
 fn calendar_draft(timer: &Unit, setting: &Setting, part: Part, options: &SystemdOptions) -> Draft {
     let mut draft = Draft::new(timer.stem(), setting.place.clone());
+    draft.identity = format!("{} {part:?}", timer.name);
     match part.when {
         When::Cron(cron) => {
             draft.put("cron", cron);
@@ -164,11 +230,12 @@ fn calendar_draft(timer: &Unit, setting: &Setting, part: Part, options: &Systemd
 
 /// The timers that count from a boot or from the last run.
 fn elapsed(timer: &Unit, reading: &mut Reading) -> Option<Draft> {
-    let after_start = timer.last("Timer", "OnUnitActiveSec");
-    let after_end = timer.last("Timer", "OnUnitInactiveSec");
-    let once: Vec<&Setting> =
-        ["OnBootSec", "OnStartupSec", "OnActiveSec"].iter().filter_map(|key| timer.last("Timer", key)).collect();
-    let Some(repeating) = after_start.or(after_end) else {
+    let after_start = timer.all("Timer", "OnUnitActiveSec");
+    let after_end = timer.all("Timer", "OnUnitInactiveSec");
+    let starts = ["OnBootSec", "OnStartupSec", "OnActiveSec"];
+    let once: Vec<&Setting> = starts.iter().flat_map(|key| timer.all("Timer", key)).collect();
+    let repeating = if after_start.is_empty() { &after_end } else { &after_start };
+    if repeating.is_empty() {
         for setting in once {
             let what = format!(
                 "{}: {}={} runs once after a start, which is no schedule",
@@ -178,19 +245,33 @@ fn elapsed(timer: &Unit, reading: &mut Reading) -> Option<Draft> {
             reading.remark(setting.place.clone(), Kind::LeftOut, what, remedy);
         }
         return None;
-    };
-    let period = match span(&repeating.value) {
-        Ok(Some(period)) => period,
-        Ok(None) => return None,
-        Err(problem) => {
-            reading.fault(repeating.place.clone(), format!("{}: {problem}", repeating.key));
-            return None;
+    }
+    let mut shortest = None;
+    for setting in repeating {
+        match span(&setting.value) {
+            Ok(Some(period)) if shortest.is_none_or(|(shortest, _)| period < shortest) => {
+                shortest = Some((period, *setting));
+            }
+            Ok(_) => {}
+            Err(problem) => reading.fault(setting.place.clone(), format!("{}: {problem}", setting.key)),
         }
-    };
+    }
+    let (period, repeating) = shortest?;
     let mut draft = Draft::new(timer.stem(), repeating.place.clone());
+    draft.identity = format!("{} {}", timer.name, repeating.key);
     draft.put("every", format_duration(period));
     draft.put("missed", "skip");
-    let from = if after_start.is_some() { "the last start" } else { "the end of the last run" };
+    let all = timer.all("Timer", &repeating.key);
+    for other in all.iter().filter(|other| other.place != repeating.place) {
+        let what = format!("{}={}: {} comes first, and begins the count anew", other.key, other.value, repeating.value);
+        draft.remarks.push(Remark {
+            place: other.place.clone(),
+            kind: Kind::Note,
+            what,
+            remedy: "nothing; of several the shortest counts there as well".to_owned(),
+        });
+    }
+    let from = if !after_start.is_empty() { "the last start" } else { "the end of the last run" };
     let what = format!(
         "{} counts from {from}; `every` counts from slot to slot, on a grid that begins when the \
                         schedule is made, and goes on through a restart of the machine",
@@ -206,7 +287,7 @@ fn elapsed(timer: &Unit, reading: &mut Reading) -> Option<Draft> {
             remedy: "`missed = \"once\"` makes up for slots that passed meanwhile".to_owned(),
         });
     }
-    if let (Some(_), Some(end)) = (after_start, after_end) {
+    if let (false, Some(end)) = (after_start.is_empty(), after_end.last()) {
         let what = "OnUnitInactiveSec beside OnUnitActiveSec is not carried over";
         draft.remarks.push(Remark {
             place: end.place.clone(),

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::super::reading::{Draft, Kind, Place, Remark, quoted};
 use super::super::shell::in_quotes;
-use super::unit::{Setting, Specifiers, Unit, span, words};
+use super::unit::{Setting, Specifiers, Unit, commands, span, spelled, split_value, words};
 
 /// Settings of a service that are carried over, or told one by one.
 const KNOWN: [&str; 26] = [
@@ -57,15 +57,15 @@ enum Word {
 }
 
 /// Puts what the service does into a schedule. `Err` says why it cannot be done at all.
-pub(super) fn put(service: &Unit, homes: &BTreeMap<String, String>, draft: &mut Draft) -> Result<(), Box<Remark>> {
-    let user = service.last("Service", "User").map(|setting| setting.value.clone());
-    let home = match user.as_deref() {
-        None | Some("root") => Some("/root".to_owned()),
-        Some(user) => homes.get(user).cloned(),
-    };
-    let who = user.clone().unwrap_or_else(|| "root".to_owned());
-    let specifiers = Specifiers { unit: service.name.clone(), user: who, home: home.clone() };
+pub(super) fn put(service: &Unit, specifiers: Specifiers, draft: &mut Draft) -> Result<(), Box<Remark>> {
+    let of_user = specifiers.of_user;
+    let user = specifiers.user.clone().filter(|_| of_user || service.last("Service", "User").is_some());
+    let home = specifiers.home.clone();
     let mut maker = Maker { service, specifiers, draft, env: Map::new() };
+    if of_user && user.is_none() {
+        let what = "it is a unit of a user's own manager, and whose is not known: it runs as the worker does";
+        maker.draft.remark(Kind::Differs, what, "say --user NAME");
+    }
     maker.environment();
     let (argv, shell) = maker.command()?;
     let mut target = json!({ "kind": "command", "argv": argv, "input": "none" });
@@ -74,7 +74,8 @@ pub(super) fn put(service: &Unit, homes: &BTreeMap<String, String>, draft: &mut 
     }
     target["cwd"] = json!(maker.folder(home));
     if let Some(user) = user {
-        target["user"] = json!(maker.filled(service.last("Service", "User"), &user));
+        target["user"] = json!(user);
+        maker.filled(service.last("Service", "User"), &user);
     }
     maker.limits(&mut target);
     if !maker.env.is_empty() {
@@ -104,9 +105,8 @@ impl Maker<'_> {
     fn filled(&mut self, setting: Option<&Setting>, text: &str) -> String {
         let (filled, unknown) = self.specifiers.fill(text);
         if let (Some(setting), false) = (setting, unknown.is_empty()) {
-            let letters: Vec<String> = unknown.iter().map(|letter| format!("%{letter}")).collect();
-            let what =
-                format!("{} of {} is known only to the machine, and is left as it is", letters.join(", "), setting.key);
+            let letters = spelled(&unknown);
+            let what = format!("{letters} of {} is known only to the machine, and is left as it is", setting.key);
             self.tell(&setting.place.clone(), Kind::Lost, what, "write the value itself");
         }
         filled
@@ -139,8 +139,9 @@ impl Maker<'_> {
         let mut steps = Vec::new();
         for key in ["ExecCondition", "ExecStartPre", "ExecStart", "ExecStartPost"] {
             for setting in self.service.all("Service", key) {
-                let line = self.line(setting)?;
-                steps.push((key, line));
+                for line in self.lines(setting)? {
+                    steps.push((key, line));
+                }
             }
         }
         if !steps.iter().any(|(key, _)| *key == "ExecStart") {
@@ -158,15 +159,24 @@ impl Maker<'_> {
             return Ok((argv, false));
         }
         let mut script = files;
+        let splits = |word: &Word| matches!(word, Word::Open(text) if is_split(text));
+        if steps.iter().any(|(_, line)| line.argv.iter().any(splits)) {
+            // The shell would take a value for a pattern of file names.
+            script.push("set -f".to_owned());
+            let what = "a variable that stands alone is split at white space when it starts; quotes in it do not count";
+            self.draft.remark(Kind::Differs, what, "write `${NAME}` if it is one word, or the words themselves");
+        }
+        let steps_before = script.len();
         script.extend(steps.iter().map(|(key, line)| in_a_script(key, line)));
-        if script.len() > 1 {
+        if steps.len() > 1 || steps_before > 0 {
             let what = "several steps of the service are one script; the first that fails ends it";
             self.draft.remark(Kind::Note, what, "a flow shows steps one by one");
         }
         Ok((vec![script.join(" && ")], true))
     }
 
-    fn line(&mut self, setting: &Setting) -> Result<Line, Box<Remark>> {
+    /// The commands of a setting, most often one.
+    fn lines(&mut self, setting: &Setting) -> Result<Vec<Line>, Box<Remark>> {
         let refused = |problem: String| {
             Box::new(Remark {
                 place: setting.place.clone(),
@@ -175,12 +185,20 @@ impl Maker<'_> {
                 remedy: "correct the unit".to_owned(),
             })
         };
-        let command = setting.value.trim_start_matches(['-', '@', ':', '+', '!', '|']);
-        let marks = &setting.value[..setting.value.len() - command.len()];
-        let mut argv = words(command).map_err(refused)?;
-        if argv.is_empty() || argv[0].is_empty() {
-            return Err(refused("it names no program".to_owned()));
+        let mut lines = Vec::new();
+        for mut argv in commands(&setting.value).map_err(refused)? {
+            let program = argv[0].trim_start_matches(['-', '@', ':', '+', '!', '|']).to_owned();
+            let marks = argv[0][..argv[0].len() - program.len()].to_owned();
+            if program.is_empty() {
+                return Err(refused("it names no program".to_owned()));
+            }
+            argv[0] = program;
+            lines.push(self.line(setting, &marks, argv));
         }
+        if lines.is_empty() { Err(refused("it names no program".to_owned())) } else { Ok(lines) }
+    }
+
+    fn line(&mut self, setting: &Setting, marks: &str, mut argv: Vec<String>) -> Line {
         if marks.contains('@') && argv.len() > 1 {
             let zeroth = argv.remove(1);
             let what = format!("the program is not told that its name is {}", quoted(&zeroth));
@@ -204,7 +222,7 @@ impl Maker<'_> {
                 filled.push(Word::Open(word));
             }
         }
-        Ok(Line { argv: filled, forgiven: marks.contains('-') })
+        Line { argv: filled, forgiven: marks.contains('-') }
     }
 
     /// Files of variables, read by the shell.
@@ -213,9 +231,16 @@ impl Maker<'_> {
         for setting in self.service.all("Service", "EnvironmentFile") {
             let text = self.filled(Some(setting), &setting.value);
             let (path, optional) = text.strip_prefix('-').map_or((text.as_str(), false), |path| (path, true));
-            let file = in_quotes(path);
-            let load = format!("set -a && . {file} && set +a");
-            script.push(if optional { format!("{{ [ ! -r {file} ] || {{ {load}; }}; }}") } else { load });
+            if path.contains(['*', '?', '[']) {
+                // A pattern names several files, and perhaps none.
+                let files = as_pattern(path);
+                let load = format!("for file in {files}; do [ ! -r \"$file\" ] || . \"$file\" || exit; done");
+                script.push(format!("set -a && {{ {load}; }} && set +a"));
+            } else {
+                let file = in_quotes(path);
+                let load = format!("set -a && . {file} && set +a");
+                script.push(if optional { format!("{{ [ ! -r {file} ] || {{ {load}; }}; }}") } else { load });
+            }
             let what = format!("{path} is read by the shell: quotes and $ in it count as in a script");
             self.tell(
                 &setting.place.clone(),
@@ -228,7 +253,13 @@ impl Maker<'_> {
     }
 
     fn folder(&mut self, home: Option<String>) -> String {
-        let Some(setting) = self.service.last("Service", "WorkingDirectory") else { return "/".to_owned() };
+        let Some(setting) = self.service.last("Service", "WorkingDirectory") else {
+            if self.specifiers.of_user && home.is_none() {
+                let what = "it starts in the user's home, which is not known here; it starts in / now";
+                self.draft.remark(Kind::Differs, what, "set `cwd` in its target");
+            }
+            return home.filter(|_| self.specifiers.of_user).unwrap_or_else(|| "/".to_owned());
+        };
         let text = self.filled(Some(setting), setting.value.trim_start_matches('-'));
         if setting.value.starts_with('-') {
             let what = "a working directory that is missing fails the run; systemd goes on without it";
@@ -283,8 +314,11 @@ impl Maker<'_> {
             );
             self.tell(&setting.place.clone(), Kind::Differs, what, "let the program stay in the foreground");
         }
-        let keys: &[&str] =
-            if oneshot { &["TimeoutSec", "TimeoutStartSec", "RuntimeMaxSec"] } else { &["RuntimeMaxSec"] };
+        if let Some(setting) = self.service.last("Service", "RuntimeMaxSec").filter(|_| oneshot).cloned() {
+            let what = format!("RuntimeMaxSec={} has no effect on a service of Type=oneshot", setting.value);
+            self.tell(&setting.place, Kind::Note, what, "nothing; TimeoutStartSec= would be its `timeout`");
+        }
+        let keys: &[&str] = if oneshot { &["TimeoutSec", "TimeoutStartSec"] } else { &["RuntimeMaxSec"] };
         let given = keys.iter().filter_map(|key| self.service.last("Service", key)).next_back().cloned();
         self.draft.put("timeout", "none");
         if let Some(setting) = given {
@@ -383,10 +417,21 @@ fn is_name(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
+/// A path with the marks of a pattern left to the shell, and nothing else.
+fn as_pattern(path: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,*?[]!".contains(c);
+    path.chars().map(|c| if plain(c) { c.to_string() } else { in_quotes(&c.to_string()) }).collect()
+}
+
+/// Whether a word is a variable alone, whose value is split.
+fn is_split(word: &str) -> bool {
+    word.strip_prefix('$').is_some_and(is_name)
+}
+
 /// A word with variables, for a shell: `$NAME` alone is split into words by both, `${NAME}` by neither inside of quotes,
 /// and no other `$` means anything to systemd.
 fn left_open(word: &str) -> String {
-    if word.strip_prefix('$').is_some_and(is_name) {
+    if is_split(word) {
         return word.to_owned();
     }
     let mut quoted = String::from("\"");
@@ -413,7 +458,7 @@ fn left_open(word: &str) -> String {
 fn resolved(word: &str, env: &Map<String, Value>) -> Option<Vec<String>> {
     let value = |name: &str| env.get(name).and_then(Value::as_str);
     if let Some(name) = word.strip_prefix('$').filter(|name| is_name(name)) {
-        return Some(value(name)?.split_whitespace().map(str::to_owned).collect());
+        return Some(split_value(value(name)?));
     }
     let mut filled = String::new();
     let mut rest = word;

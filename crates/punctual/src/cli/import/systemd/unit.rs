@@ -12,6 +12,10 @@ pub(crate) struct UnitFile {
     pub(crate) path: String,
     pub(crate) name: String,
     pub(crate) text: String,
+    /// The unit whose file it is a link to.
+    pub(crate) alias_of: Option<String>,
+    /// It belongs to the manager of a user, not to that of the system.
+    pub(crate) of_user: bool,
 }
 
 /// One line of a unit, drop-ins included.
@@ -21,6 +25,8 @@ pub(super) struct Setting {
     pub(super) key: String,
     pub(super) value: String,
     pub(super) place: Place,
+    /// The value had specifiers, which were replaced.
+    pub(super) filled: bool,
 }
 
 /// A unit with its drop-ins.
@@ -30,16 +36,42 @@ pub(super) struct Unit {
     pub(super) name: String,
     pub(super) place: Place,
     pub(super) settings: Vec<Setting>,
+    /// It belongs to the manager of a user.
+    pub(super) of_user: bool,
 }
+
+/// What lets a timer elapse. They are one list: an empty one forgets all of them.
+const TRIGGERS: [&str; 6] =
+    ["OnCalendar", "OnBootSec", "OnActiveSec", "OnStartupSec", "OnUnitActiveSec", "OnUnitInactiveSec"];
 
 impl Unit {
     /// The values of a list, in order; an empty one forgets those before it.
     pub(super) fn all(&self, section: &str, key: &str) -> Vec<&Setting> {
+        let is_trigger = section == "Timer" && TRIGGERS.contains(&key);
+        let same = |of: &str| of == key || (is_trigger && TRIGGERS.contains(&of));
         let mut found = Vec::new();
-        for setting in self.settings.iter().filter(|each| each.section == section && each.key == key) {
-            if setting.value.is_empty() { found.clear() } else { found.push(setting) }
+        for setting in self.settings.iter().filter(|each| each.section == section && same(&each.key)) {
+            if setting.value.is_empty() {
+                found.clear();
+            } else if setting.key == key {
+                found.push(setting);
+            }
         }
         found
+    }
+
+    /// Replaces the specifiers of some settings, and says of which some are known only to the machine.
+    pub(super) fn fill(&mut self, specifiers: &Specifiers, wants: impl Fn(&Setting) -> bool) -> Vec<(Setting, String)> {
+        let mut unknown = Vec::new();
+        for setting in self.settings.iter_mut().filter(|each| each.value.contains('%')).filter(|each| wants(each)) {
+            let (filled, letters) = specifiers.fill(&setting.value);
+            if !letters.is_empty() {
+                unknown.push((setting.clone(), spelled(&letters)));
+            }
+            setting.value = filled;
+            setting.filled = true;
+        }
+        unknown
     }
 
     /// The last word on a setting.
@@ -66,19 +98,36 @@ pub(super) fn unit(name: &str, files: &[UnitFile], faults: &mut Vec<Fault>) -> O
         .find(|file| file.name == name)
         .or_else(|| files.iter().find(|file| Some(&file.name) == template.as_ref()))?;
     let mut settings = parsed(file, faults);
-    let mut folders: Vec<String> = template.into_iter().collect();
-    folders.push(name.to_owned());
+    let mut folders = folders_of(name);
+    folders.extend(files.iter().filter(|file| file.alias_of.as_deref() == Some(name)).map(|file| file.name.clone()));
     let mut dropped: BTreeMap<&str, &UnitFile> = BTreeMap::new();
     for folder in &folders {
         let inside = |file: &&UnitFile| file.name.split_once(".d/").is_some_and(|(unit, _)| unit == folder);
         dropped.extend(files.iter().filter(inside).filter_map(|file| Some((file.name.rsplit('/').next()?, file))));
     }
     settings.extend(dropped.into_values().flat_map(|file| parsed(file, faults)));
-    Some(Unit { name: name.to_owned(), place: Place::new(&file.path, 1), settings })
+    Some(Unit { name: name.to_owned(), place: Place::new(&file.path, 1), settings, of_user: file.of_user })
+}
+
+/// Whose drop-ins a unit has, the nearest last: `service`, `a-.service`, `a-b@.service`, `a-b@c.service`.
+fn folders_of(name: &str) -> Vec<String> {
+    let Some((stem, kind)) = name.rsplit_once('.') else { return vec![name.to_owned()] };
+    let (prefix, instance) = stem.split_once('@').map_or((stem, None), |(prefix, of)| (prefix, Some(of)));
+    let mut folders = vec![kind.to_owned()];
+    let ends = prefix.match_indices('-').map(|(at, _)| at + 1).filter(|end| *end < prefix.len());
+    for prefix in ends.map(|end| &prefix[..end]).chain([prefix]) {
+        match instance {
+            None => folders.push(format!("{prefix}.{kind}")),
+            Some(instance) => {
+                folders.extend([format!("{prefix}@.{kind}"), format!("{prefix}@{instance}.{kind}")]);
+            }
+        }
+    }
+    folders
 }
 
 /// `x@.timer` for `x@one.timer`.
-fn template_of(name: &str) -> Option<String> {
+pub(crate) fn template_of(name: &str) -> Option<String> {
     let (prefix, rest) = name.split_once('@')?;
     let (_, kind) = rest.rsplit_once('.')?;
     Some(format!("{prefix}@.{kind}"))
@@ -104,7 +153,7 @@ fn parsed(file: &UnitFile, faults: &mut Vec<Fault>) -> Vec<Setting> {
             name.clone_into(&mut section);
         } else if let Some((key, value)) = line.split_once('=').filter(|_| !section.is_empty()) {
             let (key, value) = (key.trim().to_owned(), value.trim().to_owned());
-            settings.push(Setting { section: section.clone(), key, value, place });
+            settings.push(Setting { section: section.clone(), key, value, place, filled: false });
         } else {
             let problem = format!("{} is neither a section nor a setting", quoted(&line));
             faults.push(Fault { place, problem });
@@ -117,8 +166,16 @@ fn parsed(file: &UnitFile, faults: &mut Vec<Fault>) -> Vec<Setting> {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Specifiers {
     pub(super) unit: String,
-    pub(super) user: String,
+    /// Nothing where it is not known.
+    pub(super) user: Option<String>,
     pub(super) home: Option<String>,
+    /// The folders are those of a user's own manager, which the environment of that user names.
+    pub(super) of_user: bool,
+}
+
+/// Specifiers as they are written.
+pub(super) fn spelled(letters: &[char]) -> String {
+    letters.iter().map(|letter| format!("%{letter}")).collect::<Vec<_>>().join(", ")
 }
 
 impl Specifiers {
@@ -158,8 +215,9 @@ impl Specifiers {
             'I' => unescaped(instance),
             'j' => prefix.rsplit('-').next().unwrap_or_default().to_owned(),
             'f' => format!("/{}", unescaped(if instance.is_empty() { prefix } else { instance })),
-            'u' => self.user.clone(),
+            'u' => self.user.clone()?,
             'h' => self.home.clone()?,
+            't' | 'S' | 'C' | 'L' | 'E' if self.of_user => return None,
             't' => "/run".to_owned(),
             'S' => "/var/lib".to_owned(),
             'C' => "/var/cache".to_owned(),
@@ -196,18 +254,109 @@ fn unescaped(name: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Splits a line into words as systemd does: quotes of both kinds, escapes of C. `Err` says what is wrong.
-pub(super) fn words(line: &str) -> Result<Vec<String>, String> {
+/// Splits a text into words as systemd does: quotes of both kinds, escapes of C. `Err` says what is wrong.
+pub(super) fn words(text: &str) -> Result<Vec<String>, String> {
     let mut words = Vec::new();
-    let mut word: Option<String> = None;
+    let mut rest = text.trim_start();
+    while !rest.is_empty() {
+        words.push(next_word(&mut rest)?);
+    }
+    Ok(words)
+}
+
+/// The commands of a line: a `;` that stands alone is between two of them, and `\;` is a word.
+pub(super) fn commands(line: &str) -> Result<Vec<Vec<String>>, String> {
+    let mut commands = vec![Vec::new()];
+    let mut rest = line.trim_start();
+    while !rest.is_empty() {
+        let end = rest.find(char::is_whitespace).unwrap_or(rest.len());
+        let last = commands.len() - 1;
+        match &rest[..end] {
+            ";" => commands.push(Vec::new()),
+            r"\;" => commands[last].push(";".to_owned()),
+            _ => {
+                commands[last].push(next_word(&mut rest)?);
+                continue;
+            }
+        }
+        rest = rest[end..].trim_start();
+    }
+    commands.retain(|command| !command.is_empty());
+    Ok(commands)
+}
+
+/// The next word; moves behind it and the white space after it.
+fn next_word(rest: &mut &str) -> Result<String, String> {
+    let text = *rest;
+    let mut word = Vec::new();
     let mut quote: Option<char> = None;
-    let mut characters = line.chars().peekable();
+    let mut characters = text.chars();
+    *rest = "";
     while let Some(c) = characters.next() {
         match (c, quote) {
-            ('\\', _) => {
-                let escaped = escape(&mut characters)?;
-                word.get_or_insert_default().push(escaped);
+            ('\\', _) => escape(&mut characters, &mut word),
+            (c, Some(open)) if c == open => quote = None,
+            ('"' | '\'', None) => quote = Some(c),
+            (c, None) if c.is_whitespace() => {
+                *rest = characters.as_str().trim_start();
+                break;
             }
+            (c, _) => word.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes()),
+        }
+    }
+    if quote.is_some() {
+        return Err(format!("a quote in {} is not closed", quoted(text)));
+    }
+    String::from_utf8(word).map_err(|_| format!("escapes in {} make no UTF-8", quoted(text)))
+}
+
+/// What stands for a backslash and what follows it; one that means nothing stays with its character.
+fn escape(characters: &mut std::str::Chars<'_>, word: &mut Vec<u8>) {
+    let rest = characters.as_str();
+    let code = |skip: usize, length: usize, radix: u32| {
+        let digits = rest.get(skip..skip + length)?;
+        let is_digits = digits.chars().all(|digit| digit.is_digit(radix));
+        u32::from_str_radix(digits, radix).ok().filter(|value| is_digits && *value != 0)
+    };
+    let byte = |value: Option<u32>| Some(vec![u8::try_from(value?).ok()?]);
+    let character = |value: Option<u32>| Some(char::from_u32(value?)?.to_string().into_bytes());
+    let (meaning, length) = match rest.chars().next() {
+        Some('a') => (Some(vec![7]), 1),
+        Some('b') => (Some(vec![8]), 1),
+        Some('f') => (Some(vec![12]), 1),
+        Some('n') => (Some(vec![b'\n']), 1),
+        Some('r') => (Some(vec![b'\r']), 1),
+        Some('t') => (Some(vec![b'\t']), 1),
+        Some('v') => (Some(vec![11]), 1),
+        Some('s') => (Some(vec![b' ']), 1),
+        Some(plain @ ('\\' | '"' | '\'')) => (Some(plain.to_string().into_bytes()), 1),
+        Some('x') => (byte(code(1, 2, 16)), 3),
+        Some('u') => (character(code(1, 4, 16)), 5),
+        Some('U') => (character(code(1, 8, 16)), 9),
+        Some('0'..='7') => (byte(code(0, 3, 8)), 3),
+        _ => (None, 0),
+    };
+    match meaning {
+        Some(bytes) => {
+            word.extend(bytes);
+            *characters = rest[length..].chars();
+        }
+        None => {
+            word.push(b'\\');
+            if let Some(c) = characters.next() {
+                word.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
+            }
+        }
+    }
+}
+
+/// Splits the value of a variable that stands alone: quotes are taken off, a backslash keeps what follows it.
+pub(super) fn split_value(value: &str) -> Vec<String> {
+    let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
+    let mut characters = value.chars();
+    while let Some(c) = characters.next() {
+        match (c, quote) {
+            ('\\', _) => word.get_or_insert_default().extend(characters.next()),
             (c, Some(open)) if c == open => quote = None,
             ('"' | '\'', None) => {
                 quote = Some(c);
@@ -217,34 +366,8 @@ pub(super) fn words(line: &str) -> Result<Vec<String>, String> {
             (c, _) => word.get_or_insert_default().push(c),
         }
     }
-    if quote.is_some() {
-        return Err(format!("a quote in {} is not closed", quoted(line)));
-    }
     words.extend(word);
-    Ok(words)
-}
-
-fn escape(characters: &mut std::iter::Peekable<std::str::Chars<'_>>) -> Result<char, String> {
-    let Some(c) = characters.next() else { return Ok('\\') };
-    let mut code = |length: usize, radix: u32| {
-        let digits: String = characters.by_ref().take(length).collect();
-        let value = u32::from_str_radix(&digits, radix).ok().filter(|value| *value != 0).and_then(char::from_u32);
-        value.ok_or_else(|| format!("\\{c}{digits} is no character"))
-    };
-    Ok(match c {
-        'a' => '\u{7}',
-        'b' => '\u{8}',
-        'f' => '\u{c}',
-        'n' => '\n',
-        'r' => '\r',
-        't' => '\t',
-        'v' => '\u{b}',
-        's' => ' ',
-        'x' => code(2, 16)?,
-        'u' => code(4, 16)?,
-        'U' => code(8, 16)?,
-        other => other,
-    })
+    words
 }
 
 /// A span such as `1h 30min`, `90` or `infinity`, which is `None`.
@@ -266,7 +389,8 @@ pub(super) fn span(text: &str) -> Result<Option<SignedDuration>, String> {
         micros += amount * unit_micros(&rest[..letters]).ok_or_else(wrong)?;
         rest = rest[letters..].trim_start();
     }
-    let longest = 3.0e15;
+    // 36,525 days, as durations have it here.
+    let longest = 3.155_76e15;
     if micros > longest {
         return Err(format!("{} is longer than a hundred years", quoted(text)));
     }
@@ -298,12 +422,27 @@ mod tests {
     fn words_are_split_as_systemd_splits_them() {
         assert_eq!(words(r#"/bin/a  "b c" 'd "e' f\sg"#).unwrap(), ["/bin/a", "b c", "d \"e", "f g"]);
         assert_eq!(words(r#"a "" \x41 "x"y"#).unwrap(), ["a", "", "A", "xy"]);
+        assert_eq!(words(r"\101\102 \xc3\xa9 \u00e9 \d+ \x4 \").unwrap(), ["AB", "é", "é", r"\d+", r"\x4", r"\"]);
         assert!(words("a 'b").is_err());
+        assert!(words(r"\xff").is_err());
+    }
+
+    #[test]
+    fn a_semicolon_alone_is_between_two_commands() {
+        assert_eq!(commands("/bin/a b ; -/bin/c").unwrap(), [vec!["/bin/a", "b"], vec!["-/bin/c"]]);
+        assert_eq!(commands(r"/bin/a \; b; ';' ;").unwrap(), [vec!["/bin/a", ";", "b;", ";"]]);
+    }
+
+    #[test]
+    fn the_value_of_a_variable_is_split_and_its_quotes_are_taken_off() {
+        assert_eq!(split_value(r#"one 'two two'  "th"ree fo\ ur ''"#), ["one", "two two", "three", "fo ur", ""]);
     }
 
     #[test]
     fn spans_are_read_in_every_unit() {
-        for (text, seconds) in [("90", 90), ("1h 30min", 5400), ("2w", 1_209_600), ("1.5h", 5400), ("6000", 6000)] {
+        for (text, seconds) in
+            [("90", 90), ("1h 30min", 5400), ("2w", 1_209_600), ("1.5h", 5400), ("6000", 6000), ("99y", 3_124_202_400)]
+        {
             assert_eq!(span(text).unwrap(), Some(SignedDuration::from_secs(seconds)), "{text}");
         }
         assert_eq!(span("infinity").unwrap(), None);
@@ -314,7 +453,13 @@ mod tests {
 
     #[test]
     fn drop_ins_come_last_and_an_empty_setting_forgets() {
-        let file = |name: &str, text: &str| UnitFile { path: name.into(), name: name.into(), text: text.into() };
+        let file = |name: &str, text: &str| UnitFile {
+            path: name.into(),
+            name: name.into(),
+            text: text.into(),
+            alias_of: None,
+            of_user: false,
+        };
         let files = [
             file("a@.timer", "[Timer]\nOnCalendar=daily\nOnCalendar=weekly\n# no\nPersistent=\\\n  yes\n"),
             file("a@x.timer.d/b.conf", "[Timer]\nOnCalendar=\nOnCalendar=hourly\n"),
@@ -325,5 +470,29 @@ mod tests {
         assert!(unit.is_on("Timer", "Persistent"));
         let filled = Specifiers { unit: "a@x\\x2dy-z.service".into(), ..Specifiers::default() };
         assert_eq!(filled.fill("%i %I %p %% %m"), ("x\\x2dy-z x-y/z a % %m".to_owned(), vec!['m']));
+        let of_user = Specifiers { of_user: true, ..filled };
+        assert_eq!(of_user.fill("%h %t %S %u").1, ['h', 't', 'S', 'u']);
+    }
+
+    #[test]
+    fn drop_ins_of_a_kind_and_of_a_prefix_count_and_nearer_ones_win() {
+        assert_eq!(folders_of("a-b-c.timer"), ["timer", "a-.timer", "a-b-.timer", "a-b-c.timer"]);
+        assert_eq!(folders_of("a-b@x-y.timer")[1..], ["a-@.timer", "a-@x-y.timer", "a-b@.timer", "a-b@x-y.timer"]);
+    }
+
+    #[test]
+    fn an_empty_trigger_forgets_every_trigger() {
+        let text = "[Timer]\nOnBootSec=5\nOnCalendar=daily\nPersistent=yes\nOnUnitActiveSec=\nOnCalendar=weekly\n";
+        let file = UnitFile {
+            path: "a.timer".into(),
+            name: "a.timer".into(),
+            text: text.into(),
+            alias_of: None,
+            of_user: false,
+        };
+        let unit = unit("a.timer", &[file], &mut Vec::new()).unwrap();
+        assert!(unit.all("Timer", "OnBootSec").is_empty());
+        assert_eq!(unit.all("Timer", "OnCalendar").len(), 1);
+        assert!(unit.is_on("Timer", "Persistent"));
     }
 }
