@@ -58,7 +58,8 @@ async fn c12_a_namesake_of_another_owner_is_not_the_manifests(world: &World) {
     let his = json!({ "name": "s", "every": "2h", "target": { "kind": "command", "argv": ["bobs-own"] } });
     send(world, &bob, "/schedules", &his).await.expect(201);
     for adopt in [false, true] {
-        let refused = send(world, &ada, "/manifest/plan", &json!({ "manifest": hers["manifest"], "adopt": adopt })).await;
+        let refused =
+            send(world, &ada, "/manifest/plan", &json!({ "manifest": hers["manifest"], "adopt": adopt })).await;
         assert_eq!(refused.refused(409), "not_the_manifests");
         assert!(!refused.text.contains("bobs-own"), "{}", refused.text);
     }
@@ -183,7 +184,11 @@ async fn d03_what_others_need_is_not_planned_to_go(world: &World) {
     let error = &refused.json()["errors"][0];
     assert!(error["pointer"] == "/channels/ops" && error["detail"].as_str().unwrap().contains("by-hand"), "{error}");
     world.call("DELETE", "/rules/by-hand").send().await.expect(204);
-    assert_eq!(apply(world, &pruned(json!({ "owner": "admin" }))).await["counts"]["remove"], 2, "its own rule goes too");
+    assert_eq!(
+        apply(world, &pruned(json!({ "owner": "admin" }))).await["counts"]["remove"],
+        2,
+        "its own rule goes too"
+    );
 }
 
 async fn d11_a_schedule_that_is_only_depended_on_is_told_of_its_calendar(world: &World) {
