@@ -74,7 +74,7 @@ fn json_says_each_name_once_and_knows_where_it_stands() {
     let read = one(Format::Json, text);
     assert_eq!(read.value, json!({"a": "😀 \" \\", "<<": {"x/y": [1, {}, [], "z", {"b": null}]}}));
     let place = |pointer: &str| read.place_of(pointer).map(|place| (place.line, place.column)).unwrap();
-    assert_eq!(["/a", "/<<", "/<</x~1y/3", "/<</x~1y/4/b"].map(place), [(2, 2), (3, 2), (3, 24), (4, 3)]);
+    assert_eq!(["/a", "/<<", "/<</x~1y/3", "/<</x~1y/4/b"].map(place), [(2, 2), (3, 2), (3, 28), (4, 3)]);
     assert_eq!(broken(Format::Json, "{\"a\": 1,\n\"b\": {\"c\": 1,\n\"c\": 2}}"), (3, "`c` is there twice".into()));
     assert_eq!(one(Format::Yaml, "'<<': 1\n").value, json!({"<<": 1}));
 }
