@@ -254,7 +254,7 @@ impl Planner {
         let name = key.1.as_str();
         match key.0 {
             ThingKind::Calendar | ThingKind::Flow => {
-                let uses = |user: &&Schedule| match key.0 {
+                let needs = |user: &&Schedule| match key.0 {
                     ThingKind::Calendar => user.definition.calendar.as_deref() == Some(name),
                     _ => flow_of(&user.definition.target) == Some(name),
                 };
@@ -262,11 +262,10 @@ impl Planner {
                     let key = (ThingKind::Schedule, there.definition.name.to_string());
                     self.present.managed.get(&key).is_some_and(|managed| self.is_namesake(&key, managed))
                 });
-                let user = self.present.users.iter().chain(namesakes).find(uses)?;
-                Some(match self.caller.sees(user.definition.owner.as_deref()) {
-                    true => format!("the schedule `{}`", user.definition.name),
-                    false => "schedules of other owners".to_owned(),
-                })
+                let user = self.present.users.iter().chain(namesakes).find(needs)?;
+                let told = || format!("the schedule `{}`", user.definition.name);
+                let seen = self.caller.sees(user.definition.owner.as_deref());
+                Some(if seen { told() } else { "schedules of other owners".to_owned() })
             }
             ThingKind::Channel => {
                 let needs = |rule: &&RuleDefinition| rule.channels().iter().any(|channel| channel.as_str() == name);
@@ -282,10 +281,8 @@ impl Planner {
                 });
                 let user = said.chain(self.present.rules.values().filter(stays)).find(needs)?;
                 // Rules are an admin's to look at, as far as they are not in the manifest.
-                Some(match self.caller.role >= Role::Admin {
-                    true => format!("the rule `{}`", user.name),
-                    false => "rules".to_owned(),
-                })
+                let told = || format!("the rule `{}`", user.name);
+                Some(if self.caller.role >= Role::Admin { told() } else { "rules".to_owned() })
             }
             _ => None,
         }
