@@ -2,7 +2,7 @@
 
 /// A word that is not in its closed set.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{given}` is not a {set}; use one of: {allowed}")]
+#[error("`{given}` is not {} {set}; use one of: {allowed}", article(.set))]
 pub struct UnknownWord {
     /// Which closed set was asked.
     pub set: &'static str,
@@ -10,6 +10,11 @@ pub struct UnknownWord {
     pub given: String,
     /// The words of the set, for the message.
     pub allowed: String,
+}
+
+/// The article in front of a word.
+fn article(word: &str) -> &'static str {
+    if word.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" }
 }
 
 /// Builds the error; only the macro calls it.

@@ -227,6 +227,47 @@ on_both_stores! {
         }
     }
 
+    /// What the documentation shows can be planned as it stands there.
+    async fn e04_the_documentations_manifests_can_be_planned(world: &World) {
+        let shell = Shell::on(&world.url);
+        let blocks: Vec<&str> = include_str!("../../../../docs/as-code.md").split("```toml\n").skip(1).collect();
+        assert!(!blocks.is_empty());
+        for block in blocks {
+            shell.write("doc.toml", block.split("```").next().unwrap());
+            let planned = shell.run("plan -f doc.toml").good();
+            assert!(planned.contains("    fires nothing while it is paused\n") && !planned.contains("as before"), "{planned}");
+        }
+    }
+
+    /// Numbers keep every digit, or are not taken at all.
+    async fn d03_numbers_keep_their_digits_or_are_refused(world: &World) {
+        let shell = Shell::on(&world.url);
+        let long = "12345678901234567890123";
+        shell.write("m.yaml", &format!("owner: o\nschedules:\n  a:\n    every: 1h\n    input: {{ n: {long} }}\n    target: {{ kind: task, name: t }}\n"));
+        let refused = shell.run("apply -f m.yaml");
+        assert_eq!(refused.code, Some(2), "{}", refused.out);
+        assert!(refused.complaint.contains("m.yaml:5:17: schedules.a.input.n: `12345678901234567890123`"), "{}", refused.complaint);
+        shell.run(&format!("schedule add long --every 1h --input {{\"n\":{long}}} -- true")).good();
+        for format in ["toml", "yaml", "json"] {
+            let refused = shell.run(&format!("export --format {format}"));
+            assert_eq!((refused.code, refused.out.as_str()), (Some(1), ""));
+            assert!(refused.complaint.contains(&format!("schedules.long.input.n: `{long}`")), "{}", refused.complaint);
+        }
+    }
+
+    /// A section that is left empty is said by another file; nothing else is printed of a plan in JSON than what was done.
+    async fn d03_an_empty_section_says_nothing(world: &World) {
+        let shell = Shell::on(&world.url);
+        shell.write("a.yaml", "owner: o\nschedules:\nqueues:\n");
+        shell.write("b.yaml", "queues: { q: {} }\nschedules:\n  b: { every: 1h, target: { kind: task, name: t } }\n");
+        for line in ["plan -f a.yaml -f b.yaml", "plan -f b.yaml -f a.yaml"] {
+            assert!(shell.run(line).good().contains("o: 2 to make"));
+        }
+        let done = shell.run("apply -f a.yaml -f b.yaml --json").good();
+        assert_eq!(done.matches("\"digest\"").count(), 1, "{done}");
+        assert!(shell.run("plan -f a.yaml -f b.yaml").good().contains("nothing to do"));
+    }
+
     /// Ten thousand schedules at once.
     async fn d03_ten_thousand_schedules_are_planned_in_one_pass(world: &World) {
         let shell = Shell::on(&world.url);
@@ -238,6 +279,23 @@ on_both_stores! {
         shell.write("many.toml", &moved);
         let planned = shell.run("plan -f many.toml").good();
         assert!(planned.ends_with("o: 1 to change, 9999 unchanged\n"), "{planned}");
+    }
+}
+
+/// Each command says in its help what it does itself.
+#[test]
+fn e04_help_is_the_commands_own() {
+    let begins = [
+        ("plan", "Say what files would change"),
+        ("apply", "Carry out what files say"),
+        ("export", "Write down what is there"),
+        ("why", ""),
+        ("run", ""),
+        ("status", ""),
+    ];
+    for (command, begin) in begins {
+        let help = Told::from(punctual(&[command, "--help"]).output().unwrap()).good();
+        assert!(help.starts_with(begin) && !help.contains("where the API is"), "{help}");
     }
 }
 

@@ -169,14 +169,25 @@ pub(crate) async fn check_named(
 pub(crate) async fn judge_named(
     state: &AppState, owner: Option<&str>, target: &Target, grant: Option<GrantId>,
 ) -> Answered<Result<(), Invalid>> {
-    if let Err(invalid) = check_graph(target) {
-        return Ok(Err(invalid));
+    match (judge_graph(target, grant), grant) {
+        (Err(invalid), _) => Ok(Err(invalid)),
+        (Ok(()), None) => Ok(Ok(())),
+        (Ok(()), Some(id)) => judge_grant(state, owner, id).await,
     }
+}
+
+/// Whether a target is a graph that could never run, or has no grant to run under.
+pub(crate) fn judge_graph(target: &Target, grant: Option<GrantId>) -> Result<(), Invalid> {
+    check_graph(target)?;
     if matches!(target, Target::Graph(_)) && grant.is_none() {
-        return Ok(Err(Invalid::new("grant_id", "is missing: a graph runs under a grant only")
-            .remedy("make a grant with POST /grants, and name its id")));
+        return Err(Invalid::new("grant_id", "is missing: a graph runs under a grant only")
+            .remedy("make a grant with POST /grants, and name its id"));
     }
-    let Some(id) = grant else { return Ok(Ok(())) };
+    Ok(())
+}
+
+/// Whether an owner has a grant.
+pub(crate) async fn judge_grant(state: &AppState, owner: Option<&str>, id: GrantId) -> Answered<Result<(), Invalid>> {
     let found = state.store.grant(id).await?;
     if found.is_none_or(|grant| owner != Some(&grant.owner)) {
         return Ok(Err(Invalid::new("grant_id", format!("{} has no grant `{id}`", owner.unwrap_or("nobody")))

@@ -55,7 +55,7 @@ pub(crate) struct ApplyAsked {
     /// Whether things that no manifest has are taken over.
     #[serde(default)]
     adopt: bool,
-    /// How many fires of each schedule are compared, 0 to 100; 10 unless said otherwise.
+    /// Of no use here, and taken so that what was planned can be sent as it is: what was done is told without fires.
     #[schema(maximum = 100)]
     fires: Option<usize>,
     /// The `digest` of the plan that somebody has seen; refused when it would be another by now.
@@ -92,7 +92,9 @@ pub(crate) async fn apply(ask: Ask, sent: LargeSent<ApplyAsked>) -> Answered<Mad
         return Ok(made.into_changed());
     }
     let ApplyAsked { manifest, prune, adopt, fires, if_plan } = sent.value;
-    let planned = manifest::plan(&ask.state, &ask.caller, &manifest, wishes(prune, adopt, fires)?).await?;
+    // The fires of very many schedules are more than some callers read, and what was done must not look as if it failed.
+    let wishes = Wishes { fires: 0, ..wishes(prune, adopt, fires)? };
+    let planned = manifest::plan(&ask.state, &ask.caller, &manifest, wishes).await?;
     let manifest::Planned { plan, application } = planned;
     if if_plan.is_some_and(|seen| seen != plan.digest) {
         let told = "something has changed since that plan was made";

@@ -202,10 +202,11 @@ pub(crate) fn in_order(things: &BTreeMap<Key, Thing>) -> Result<Vec<&str>, Vec<&
     let names = things.keys().filter(|(kind, _)| *kind == ThingKind::Schedule).map(|(_, name)| name.as_str());
     let (mut ordered, mut done) = (Vec::new(), BTreeSet::new());
     for name in names.clone() {
-        let mut way: Vec<&str> = Vec::new();
+        let (mut way, mut passed): (Vec<&str>, BTreeSet<&str>) = (Vec::new(), BTreeSet::new());
         let mut next = Some(name);
         while let Some(name) = next.filter(|name| !done.contains(name)) {
-            if let Some(begin) = way.iter().position(|passed| *passed == name) {
+            if !passed.insert(name) {
+                let begin = way.iter().position(|passed| *passed == name).unwrap_or_default();
                 return Err(way.split_off(begin));
             }
             way.push(name);

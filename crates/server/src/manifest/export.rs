@@ -1,7 +1,7 @@
 //! Writes down what is there as a manifest: applied again it changes nothing.
 
 use super::node::{Fields, Node};
-use super::present::{Present, Wanted, Whose};
+use super::present::{Moving, Present, Wanted, Whose};
 use super::read::Key;
 use super::refusal::section;
 use super::said::brief;
@@ -11,7 +11,7 @@ use crate::state::AppState;
 use punctual_core::access::Role;
 use punctual_core::manifest::{Thing, ThingKind};
 use punctual_core::schedule::Source;
-use std::collections::BTreeSet;
+use punctual_core::timing::TimingSpec;
 
 /// The manifest of one owner, or of everything that the caller may see.
 pub(crate) async fn export(state: &AppState, caller: &Caller, owner: Option<&str>) -> Answered<Node> {
@@ -21,10 +21,14 @@ pub(crate) async fn export(state: &AppState, caller: &Caller, owner: Option<&str
     present.read_managed(store, owner, &wanted).await?;
     present.managed.keys().for_each(|key| wanted.add(key.clone()));
     present.read_calendars(store, &wanted).await?;
-    present.read_rest(state, &wanted, &BTreeSet::new()).await?;
+    present.read_rest(state, &wanted, &Moving::default()).await?;
     let mut sections = Fields::new();
     for key in present.keys() {
         if owner.is_some() && !present.managed.contains_key(&key) {
+            continue;
+        }
+        // What is over cannot be made again; only its owner's manifest, which has it, says it still.
+        if owner.is_none() && is_over(&present, &key) {
             continue;
         }
         let Some(thing) = present.thing(key.0, &key.1).filter(|thing| is_told(&present, caller, &key, thing)) else {
@@ -53,6 +57,14 @@ fn is_told(present: &Present, caller: &Caller, key: &Key, thing: &Thing) -> bool
         Thing::Schedule(schedule) => schedule.definition.source != Source::Code,
         _ => true,
     }
+}
+
+/// Whether a thing is a schedule of one instant that has fired.
+fn is_over(present: &Present, (kind, name): &Key) -> bool {
+    let schedule = present.schedules.get(name).filter(|_| *kind == ThingKind::Schedule);
+    schedule.is_some_and(|schedule| {
+        matches!(schedule.definition.timing, TimingSpec::At { .. }) && schedule.state.next_slot_at.is_none()
+    })
 }
 
 /// The kinds that only an admin's manifest can change.

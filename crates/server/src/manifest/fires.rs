@@ -103,6 +103,17 @@ fn pause(schedule: &mut Schedule, now: Timestamp) {
     schedule.state.pause = Some(Pause { at: now, by: None, note: None, until: None });
 }
 
+/// A schedule with the time at which its next slot is due: the engine keeps none while no node can run it.
+fn with_due(schedule: &Schedule) -> Schedule {
+    let mut schedule = schedule.clone();
+    let state = &schedule.state;
+    if state.enabled && state.next_run_at.is_none() {
+        let due = state.next_slot_at.and_then(|slot| schedule.slots().ok().map(|line| line.due_at(slot)));
+        schedule.state.next_run_at = due;
+    }
+    schedule
+}
+
 /// How the fires move from one side to the other; a side that is absent fires nothing.
 pub(crate) fn moved(before: Option<Side<'_>>, after: Option<Side<'_>>, look: Look) -> MovedFires {
     let (old, new) = (before.map(|side| Ahead::of(side, look)), after.map(|side| Ahead::of(side, look)));
@@ -163,7 +174,7 @@ struct Ahead<'a> {
 impl<'a> Ahead<'a> {
     fn of(side: Side<'a>, look: Look) -> Self {
         let until = look.until();
-        let listed = slots_ahead(side.schedule, side.calendar, look.fires + 1);
+        let listed = slots_ahead(&with_due(side.schedule), side.calendar, look.fires + 1);
         let mut listed: Vec<UpcomingSlot> = listed.into_iter().take_while(|slot| slot.slot_at <= until).collect();
         let more = listed.len() > look.fires;
         listed.truncate(look.fires);

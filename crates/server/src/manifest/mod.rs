@@ -22,17 +22,18 @@ pub use read::checked_schedule;
 use self::desired::{Desired, Resolver};
 use self::fires::Look;
 use self::plan::Planner;
-use self::present::{Present, Wanted};
+use self::present::{Moving, Present, Wanted};
 use self::read::{Manifest, SaidOf};
 use self::refusal::Refusals;
-use crate::api::grants::judge_named;
+use crate::api::grants::{judge_grant, judge_graph};
 use crate::auth::Caller;
 use crate::problem::{Answered, Problem};
 use crate::state::AppState;
 use axum::http::StatusCode;
 use punctual_core::calendar::CalendarRules;
+use punctual_core::id::GrantId;
+use punctual_core::invalid::Invalid;
 use punctual_core::manifest::{Thing, ThingKind};
-use punctual_core::target::Target;
 use serde_json::value::RawValue;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -62,13 +63,16 @@ pub(crate) async fn plan(state: &AppState, caller: &Caller, text: &RawValue, wis
         }
     }
     present.read_calendars(store, &wanted).await?;
-    let moving = moving_calendars(&manifest, &present, wishes.prune);
+    let moving = Moving {
+        calendars: moving_calendars(&manifest, &present, wishes.prune),
+        flows: gone(ThingKind::Flow, &manifest, &present, wishes.prune).collect(),
+    };
     present.read_rest(state, &wanted, &moving).await?;
     let desired =
         Resolver { present: &present, caller, refusals: &mut refusals, prune: wishes.prune }.resolve(manifest);
     check_grants(state, &desired, &mut refusals).await?;
     let look = Look { now, fires: wishes.fires };
-    let deciding = Planner::new(present, desired, caller.clone(), wishes.adopt, look, refusals, moving);
+    let deciding = Planner::new(present, desired, caller.clone(), wishes.adopt, look, refusals, moving.calendars);
     // Thousands of schedules are worth more than a moment of one thread, and others wait for theirs meanwhile.
     let done = tokio::task::spawn_blocking(move || deciding.plan()).await;
     let (planned, refusals) = done.map_err(|error| {
@@ -91,27 +95,32 @@ fn moving_calendars(manifest: &Manifest, present: &Present, prune: bool) -> BTre
     });
     let moves = |name: &String, rules: &CalendarRules| present.rules_of(name).is_some_and(|there| there != rules);
     let changed = said.filter(|(name, rules)| moves(name, rules)).map(|(name, _)| name.clone());
-    let own = present.managed.iter().filter(|(_, managed)| prune && managed.owner == manifest.owner);
-    let gone = own.filter(|(key, _)| key.0 == ThingKind::Calendar && !manifest.things.contains_key(key));
-    changed.chain(gone.map(|(key, _)| key.1.clone())).collect()
+    changed.chain(gone(ThingKind::Calendar, manifest, present, prune)).collect()
 }
 
-/// Refuses schedules whose grant is not there; each grant is asked for once.
+/// The things of a kind that the manifest removes.
+fn gone(kind: ThingKind, manifest: &Manifest, present: &Present, prune: bool) -> impl Iterator<Item = String> {
+    let own = present.managed.iter().filter(move |(_, managed)| prune && managed.owner == manifest.owner);
+    let gone = own.filter(move |(key, _)| key.0 == kind && !manifest.things.contains_key(key));
+    gone.map(|(key, _)| key.1.clone())
+}
+
+/// Refuses schedules of graphs that cannot run, and those whose grant is not there; each grant is asked for once.
 async fn check_grants(state: &AppState, desired: &Desired, refusals: &mut Refusals) -> Answered<()> {
-    let mut found = BTreeMap::new();
+    let mut found: BTreeMap<GrantId, Result<(), Invalid>> = BTreeMap::new();
     for ((kind, name), thing) in &desired.things {
         let Thing::Schedule(schedule) = thing else { continue };
         let (target, grant) = (&schedule.definition.target, schedule.definition.grant_id);
-        let is_graph = matches!(target, Target::Graph(_));
-        if !is_graph && grant.is_none() {
+        if let Err(invalid) = judge_graph(target, grant) {
+            refusals.invalid(*kind, name, invalid);
             continue;
         }
-        let asked = (target.job_type(), grant);
-        if !found.contains_key(&asked) {
-            let judged = judge_named(state, Some(&desired.owner), target, grant).await?;
-            found.insert(asked.clone(), judged);
-        }
-        if let Some(Err(invalid)) = found.get(&asked) {
+        let Some(id) = grant else { continue };
+        let judged = match found.get(&id) {
+            Some(judged) => judged,
+            None => found.entry(id).or_insert(judge_grant(state, Some(&desired.owner), id).await?),
+        };
+        if let Err(invalid) = judged {
             refusals.invalid(*kind, name, invalid.clone());
         }
     }

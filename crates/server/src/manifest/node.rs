@@ -9,6 +9,9 @@ use std::collections::BTreeMap;
 /// How deep a document is taken apart; what lies deeper is compared as it is written.
 const DEEPEST: usize = 64;
 
+/// Fields that hold what people like: in them `null` is not the same as nothing.
+const FREE: [&str; 2] = ["input", "default"];
+
 /// The fields of an object.
 pub(crate) type Fields = BTreeMap<String, Node>;
 
@@ -119,31 +122,31 @@ impl Serialize for Node {
     }
 }
 
-/// What differs between two objects, field by field; a field that is `null` is not there.
+/// What differs between two objects, field by field; a field that is `null` is not there, unless people give it a meaning.
 pub(crate) fn differences(from: &Fields, to: &Fields) -> Vec<Difference> {
     let mut found = Vec::new();
-    of_fields("", from, to, &mut found);
+    of_fields("", from, to, false, &mut found);
     found
 }
 
-fn of_fields(at: &str, from: &Fields, to: &Fields, found: &mut Vec<Difference>) {
+fn of_fields(at: &str, from: &Fields, to: &Fields, exact: bool, found: &mut Vec<Difference>) {
     let names: std::collections::BTreeSet<&String> = from.keys().chain(to.keys()).collect();
     for name in names {
         let field = if at.is_empty() { name.clone() } else { format!("{at}.{name}") };
-        of_nodes(field, from.get(name), to.get(name), found);
+        let exact = exact || FREE.contains(&name.as_str());
+        of_nodes(field, from.get(name), to.get(name), exact, found);
     }
 }
 
-fn of_nodes(field: String, from: Option<&Node>, to: Option<&Node>, found: &mut Vec<Difference>) {
-    // The input of a job may be `null`, which is not the same as none; everywhere else it is.
-    let there = |node: &&Node| field == "input" || !node.is_null();
+fn of_nodes(field: String, from: Option<&Node>, to: Option<&Node>, exact: bool, found: &mut Vec<Difference>) {
+    let there = |node: &&Node| exact || !node.is_null();
     match (from.filter(there), to.filter(there)) {
         (None, None) => {}
         (Some(from), Some(to)) if from == to => {}
-        (Some(Node::Fields(from)), Some(Node::Fields(to))) => of_fields(&field, from, to, found),
+        (Some(Node::Fields(from)), Some(Node::Fields(to))) => of_fields(&field, from, to, exact, found),
         (Some(Node::List(from)), Some(Node::List(to))) if from.len() == to.len() => {
             for (n, (from, to)) in from.iter().zip(to).enumerate() {
-                of_nodes(format!("{field}[{n}]"), Some(from), Some(to), found);
+                of_nodes(format!("{field}[{n}]"), Some(from), Some(to), exact, found);
             }
         }
         (from, to) => found.push(Difference { field, from: from.cloned(), to: to.cloned() }),
@@ -176,6 +179,9 @@ mod tests {
             ]
         );
         assert_eq!(told(r#"{"input":null}"#, "{}"), ["input: null > -"]);
+        let (from, to) = (r#"{"input":{"mode":null,"a":[null]},"mode":null}"#, r#"{"input":{"a":[null]}}"#);
+        assert_eq!(told(from, to), ["input.mode: null > -"]);
+        assert_eq!(told(&format!(r#"{{"job":{from}}}"#), &format!(r#"{{"job":{to}}}"#)), ["job.input.mode: null > -"]);
         assert!(told(r#"{"e":"\u00e9","f":1.50}"#, "{\"f\":1.50,\"e\":\"é\"}").is_empty());
     }
 

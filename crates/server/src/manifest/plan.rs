@@ -4,11 +4,11 @@ use super::desired::{Desired, in_order};
 use super::export::is_admins;
 use super::fires::{self, Look, Side};
 use super::node::{Difference, Fields, Node, differences};
-use super::present::{Present, Whose};
+use super::present::{Present, Whose, flow_of};
 use super::read::Key;
 use super::refusal::{Refusals, Why, place};
 use super::said::{beside, brief, whole};
-use super::shapes::{Plan, PlanAction, PlanCounts, PlannedThing};
+use super::shapes::{MovedFires, Plan, PlanAction, PlanCounts, PlannedThing};
 use crate::auth::Caller;
 use crate::change::text_of;
 use crate::secret;
@@ -16,10 +16,14 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use punctual_core::access::Role;
 use punctual_core::calendar::{Calendar, CalendarRules};
-use punctual_core::manifest::{Application, Said, ScheduleThing, Thing, ThingEdit, ThingKind};
-use punctual_core::replan::refuse_without_slots;
+use punctual_core::manifest::{Application, Managed, Said, ScheduleThing, Thing, ThingEdit, ThingKind};
+use punctual_core::notify::rule::RuleDefinition;
+use punctual_core::replan::{refuse_without_slots, same_times};
 use punctual_core::schedule::{Schedule, Source};
 use std::collections::{BTreeMap, BTreeSet};
+
+/// The most fires that one plan lists.
+const FIRES_TOLD_MAX: usize = 100_000;
 
 /// A plan, for people and for the store.
 #[derive(Debug)]
@@ -50,6 +54,8 @@ pub(crate) struct Planner {
     said: Vec<Said>,
     forgotten: Vec<Key>,
     others_affected: usize,
+    /// How many fires are listed yet.
+    fires_left: usize,
 }
 
 impl Planner {
@@ -87,6 +93,7 @@ impl Planner {
             said: Vec::new(),
             forgotten: Vec::new(),
             others_affected: 0,
+            fires_left: FIRES_TOLD_MAX,
         }
     }
 
@@ -96,7 +103,7 @@ impl Planner {
             self.decide(key, thing);
         }
         for key in std::mem::take(&mut self.desired.left) {
-            self.leave(key);
+            self.leave(key, &things);
         }
         self.affect_users();
         let edits = self.in_order_of_work(&things);
@@ -125,6 +132,7 @@ impl Planner {
             self.refusals.add(Why::Taken, place(kind, name), told, remedy);
             return;
         }
+        let managed = managed.filter(|managed| !self.is_namesake(key, managed));
         let was_said = managed.map(|managed| Node::read(managed.said.definition.as_str()).into_fields());
         let fields = whole(thing);
         let Some(was) = self.present.thing(kind, name) else {
@@ -174,25 +182,41 @@ impl Planner {
         self.things.push(planned);
     }
 
+    /// Whether what stands there is not what this manifest has made: that was removed by hand, and somebody else, or a
+    /// program, made another one of the same name since.
+    fn is_namesake(&self, key: &Key, managed: &Managed) -> bool {
+        let is_owners = |owner: Option<&str>| owner == Some(self.desired.owner.as_str());
+        match key.0 {
+            ThingKind::Schedule => self.present.schedules.get(&key.1).is_some_and(|there| {
+                !is_owners(there.definition.owner.as_deref()) || there.definition.source == Source::Code
+            }),
+            // A flow that was taken over stays whose it was.
+            ThingKind::Flow => self.present.flows.get(&key.1).is_some_and(|there| {
+                let owner = there.owner.as_deref();
+                !is_owners(owner) && (there.created_at > managed.applied_at || !self.caller.sees(owner))
+            }),
+            _ => false,
+        }
+    }
+
     /// What becomes of a thing of the owner that is not in the manifest any more.
-    fn leave(&mut self, key: Key) {
-        let Some(was) = self.present.thing(key.0, &key.1) else {
+    fn leave(&mut self, key: Key, things: &BTreeMap<Key, Thing>) {
+        let managed = self.present.managed.get(&key);
+        let is_namesake = managed.is_some_and(|managed| self.is_namesake(&key, managed));
+        let said = managed.map(|managed| Node::read(managed.said.definition.as_str()).into_fields());
+        let Some(was) = self.present.thing(key.0, &key.1).filter(|_| !is_namesake) else {
+            self.affect(&key);
             self.forgotten.push(key);
             return;
         };
+        let drift = said.as_ref().map_or_else(Vec::new, |said| drift_of(said, &was));
+        let drift = drift.into_iter().map(Into::into).collect();
         if !self.desired.prune {
-            let left = self.planned(&key, PlanAction::Left);
+            let left = PlannedThing { drift, ..self.planned(&key, PlanAction::Left) };
             self.things.push(left);
             return self.affect(&key);
         }
-        if key.0 == ThingKind::Calendar
-            && let Some(user) = self.present.users.iter().find(|user| user.definition.calendar.as_ref() == Some(&key.1))
-        {
-            let user = if self.caller.sees(user.definition.owner.as_deref()) {
-                format!("the schedule `{}`", user.definition.name)
-            } else {
-                "schedules of other owners".to_owned()
-            };
+        if let Some(user) = self.user_of(&key, things) {
             let told = format!("cannot be removed: it is in use by {user}");
             self.refusals.add(
                 Why::Taken,
@@ -202,7 +226,17 @@ impl Planner {
             );
             return;
         }
-        let mut planned = self.planned(&key, PlanAction::Remove);
+        let mut planned = PlannedThing { drift, ..self.planned(&key, PlanAction::Remove) };
+        if let Thing::Queue { paused: true } = was {
+            // A queue stays. Its pause goes with the manifest that said it, and one that was made by hand stays, too.
+            if said.is_none_or(|said| said.get("paused") != Some(&Node::of(&true))) {
+                self.things.push(planned);
+                self.forgotten.push(key);
+                return;
+            }
+            let (from, to) = (Some(Node::of(&true)), Some(Node::of(&false)));
+            planned.changes.push(Difference { field: "paused".to_owned(), from, to }.into());
+        }
         self.move_fires(&mut planned, None);
         self.things.push(planned);
         self.forgotten.push(key.clone());
@@ -213,6 +247,45 @@ impl Planner {
         };
         let edit = ThingEdit { kind: key.0, name: key.1.clone(), from: Some(from), to: None };
         self.edits.insert(key, edit);
+    }
+
+    /// Who needs a thing and stays, for people: not by name where it is another owner's.
+    fn user_of(&self, key: &Key, things: &BTreeMap<Key, Thing>) -> Option<String> {
+        let name = key.1.as_str();
+        match key.0 {
+            ThingKind::Calendar | ThingKind::Flow => {
+                let needs = |user: &&Schedule| match key.0 {
+                    ThingKind::Calendar => user.definition.calendar.as_deref() == Some(name),
+                    _ => flow_of(&user.definition.target) == Some(name),
+                };
+                let namesakes = self.present.schedules.values().filter(|there| {
+                    let key = (ThingKind::Schedule, there.definition.name.to_string());
+                    self.present.managed.get(&key).is_some_and(|managed| self.is_namesake(&key, managed))
+                });
+                let user = self.present.users.iter().chain(namesakes).find(needs)?;
+                let told = || format!("the schedule `{}`", user.definition.name);
+                let seen = self.caller.sees(user.definition.owner.as_deref());
+                Some(if seen { told() } else { "schedules of other owners".to_owned() })
+            }
+            ThingKind::Channel => {
+                let needs = |rule: &&RuleDefinition| rule.channels().iter().any(|channel| channel.as_str() == name);
+                let stays = |rule: &&RuleDefinition| {
+                    let key = (ThingKind::Rule, rule.name.to_string());
+                    let managed = self.present.managed.get(&key);
+                    let goes = managed.is_some_and(|managed| managed.owner == self.desired.owner);
+                    !goes && !things.contains_key(&key)
+                };
+                let said = things.values().filter_map(|thing| match thing {
+                    Thing::Rule(rule) => Some(rule),
+                    _ => None,
+                });
+                let user = said.chain(self.present.rules.values().filter(stays)).find(needs)?;
+                // Rules are an admin's to look at, as far as they are not in the manifest.
+                let told = || format!("the rule `{}`", user.name);
+                Some(if self.caller.role >= Role::Admin { told() } else { "rules".to_owned() })
+            }
+            _ => None,
+        }
     }
 
     /// Whether what no manifest has may become this manifest's.
@@ -305,9 +378,32 @@ impl Planner {
         let timing_is_new = |new: &Schedule| old.is_none_or(|old| old.definition.timing != new.definition.timing);
         planned.notes =
             new.as_ref().filter(|new| timing_is_new(new)).map(|new| fires::notes(new, now)).unwrap_or_default();
-        let before = old.map(|schedule| side(schedule, &self.before));
         let after = new.as_ref().map(|schedule| side(schedule, &self.after));
-        planned.fires = Some(fires::moved(before, after, self.look));
+        let before = old.map(|schedule| match &new {
+            // When the next slot is due may not be known while no node can run it; the same fires are the same all along.
+            Some(new) if self.fires_as(schedule, new) => side(new, &self.after),
+            _ => side(schedule, &self.before),
+        });
+        let fires = fires::moved(before, after, self.look);
+        planned.fires = Some(self.told_fires(fires));
+    }
+
+    /// Whether an edit leaves alone when a schedule fires.
+    fn fires_as(&self, old: &Schedule, new: &Schedule) -> bool {
+        let calendar = &new.definition.calendar;
+        same_times(&old.definition, &new.definition)
+            && old.state.enabled == new.state.enabled
+            && old.definition.calendar == *calendar
+            && !calendar.as_ref().is_some_and(|calendar| self.moving.contains(calendar))
+    }
+
+    /// Fires as far as they are listed: a plan of very many schedules says of the last ones only how many.
+    fn told_fires(&mut self, mut fires: MovedFires) -> MovedFires {
+        match self.fires_left.checked_sub(fires.list.len()) {
+            Some(left) => self.fires_left = left,
+            None => fires.list.clear(),
+        }
+        fires
     }
 
     /// A schedule that stays as it is may have a calendar that does not.
@@ -341,7 +437,8 @@ impl Planner {
             return;
         }
         let key = (ThingKind::Schedule, schedule.definition.name.to_string());
-        let planned = PlannedThing { fires: Some(fires), ..self.planned(&key, PlanAction::Affected) };
+        let fires = Some(self.told_fires(fires));
+        let planned = PlannedThing { fires, ..self.planned(&key, PlanAction::Affected) };
         self.things.push(planned);
     }
 
@@ -364,8 +461,10 @@ impl Planner {
         let others = things.keys().filter(|(kind, _)| *kind != ThingKind::Schedule).cloned();
         let schedules = schedules.into_iter().map(|name| (ThingKind::Schedule, name));
         let mut work: Vec<Key> = others.chain(schedules).collect();
-        let last_first = in_order(&removed).unwrap_or_default();
-        work.extend(last_first.into_iter().rev().map(|name| (ThingKind::Schedule, name.to_owned())));
+        // By hand schedules can be made to wait for one another in a ring; then no order is better than another.
+        let by_name = removed.keys().filter(|(kind, _)| *kind == ThingKind::Schedule).map(|(_, name)| name.as_str());
+        let first_last = in_order(&removed).unwrap_or_else(|_ring| by_name.collect());
+        work.extend(first_last.into_iter().rev().map(|name| (ThingKind::Schedule, name.to_owned())));
         work.extend(removed.keys().rev().filter(|(kind, _)| *kind != ThingKind::Schedule).cloned());
         work.iter().filter_map(|key| edits.remove(key)).collect()
     }

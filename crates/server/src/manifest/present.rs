@@ -14,6 +14,7 @@ use punctual_core::notify::channel::ChannelDefinition;
 use punctual_core::notify::rule::RuleDefinition;
 use punctual_core::schedule::Schedule;
 use punctual_core::store::{Store, StoreResult};
+use punctual_core::target::Target;
 use punctual_core::template::Template;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -43,6 +44,8 @@ macro_rules! each_page {
 pub(crate) struct Wanted {
     /// Those with these names.
     names: BTreeSet<Key>,
+    /// Schedules that others only depend on.
+    only_named: BTreeSet<String>,
     /// All of them: whoever writes everything down.
     all: bool,
     /// Whether schedules are looked at, and with them everything that they may name.
@@ -52,12 +55,13 @@ pub(crate) struct Wanted {
 impl Wanted {
     /// Everything.
     pub(crate) fn everything() -> Self {
-        Self { all: true, schedules: true, names: BTreeSet::new() }
+        Self { all: true, schedules: true, ..Self::default() }
     }
 
     /// What a manifest names: its things, and those that they need.
     pub(crate) fn by(manifest: &Manifest) -> Self {
         let mut names: BTreeSet<Key> = manifest.things.keys().cloned().collect();
+        let mut only_named = BTreeSet::new();
         for said in manifest.things.values() {
             let SaidOf::Schedule(said) = said else { continue };
             let needs = [
@@ -65,13 +69,20 @@ impl Wanted {
                 (ThingKind::Template, said.body.template.clone()),
                 (ThingKind::Schedule, said.depends_on.as_ref().map(|other| other.schedule.clone())),
             ];
-            names.extend(needs.into_iter().filter_map(|(kind, name)| Some((kind, name?))));
+            for (kind, name) in needs.into_iter().filter_map(|(kind, name)| Some((kind, name?))) {
+                if names.insert((kind, name.clone())) && kind == ThingKind::Schedule {
+                    only_named.insert(name);
+                }
+            }
         }
-        Self { names, ..Self::default() }
+        Self { names, only_named, ..Self::default() }
     }
 
     /// What is called so as well.
     pub(crate) fn add(&mut self, key: Key) {
+        if key.0 == ThingKind::Schedule {
+            self.only_named.remove(&key.1);
+        }
         self.names.insert(key);
     }
 
@@ -98,12 +109,13 @@ pub(crate) struct Present {
     queues: BTreeMap<String, bool>,
     limits: BTreeMap<String, Limit>,
     channels: BTreeMap<String, ChannelDefinition>,
-    rules: BTreeMap<String, RuleDefinition>,
+    /// Those that are wanted; all of them where a channel is.
+    pub(crate) rules: BTreeMap<String, RuleDefinition>,
     pub(crate) flows: BTreeMap<String, Flow>,
     /// Whose flow a name is, of all flows.
     pub(crate) flow_owners: BTreeMap<String, Option<String>>,
     pub(crate) schedules: BTreeMap<String, Schedule>,
-    /// Schedules that nothing names, and that use a calendar which changes.
+    /// Schedules that are not the manifest's, and use a calendar which changes, or a flow which goes.
     pub(crate) users: Vec<Schedule>,
     schedule_names: BTreeMap<ScheduleId, String>,
 }
@@ -135,10 +147,8 @@ impl Present {
         Ok(())
     }
 
-    /// Reads everything else. Schedules that use one of `moving` calendars are kept as well.
-    pub(crate) async fn read_rest(
-        &mut self, state: &AppState, wanted: &Wanted, moving: &BTreeSet<String>,
-    ) -> Answered<()> {
+    /// Reads everything else. Schedules that use one of `moving` calendars and flows are kept as well.
+    pub(crate) async fn read_rest(&mut self, state: &AppState, wanted: &Wanted, moving: &Moving) -> Answered<()> {
         let store = state.store.as_ref();
         let schedules = wanted.any(ThingKind::Schedule) || !moving.is_empty();
         if schedules {
@@ -154,22 +164,23 @@ impl Present {
         Ok(())
     }
 
-    async fn read_schedules(
-        &mut self, store: &dyn Store, wanted: &Wanted, moving: &BTreeSet<String>,
-    ) -> StoreResult<()> {
-        let mut others = BTreeSet::new();
+    async fn read_schedules(&mut self, store: &dyn Store, wanted: &Wanted, moving: &Moving) -> StoreResult<()> {
+        let (mut others, mut alive) = (BTreeSet::new(), BTreeSet::new());
         each_page!(after: String => store.schedules(after.as_deref(), PAGE),
         row: row.definition.name.to_string() => {
             let name = row.definition.name.as_str();
-            let uses = row.definition.calendar.as_ref().is_some_and(|calendar| moving.contains(calendar));
-            if wanted.has(ThingKind::Schedule, name) {
+            alive.insert(row.id);
+            let is_wanted = wanted.has(ThingKind::Schedule, name);
+            if moving.moves(&row) && (!is_wanted || wanted.only_named.contains(name)) {
+                self.users.push(row.clone());
+            }
+            if is_wanted {
                 others.extend(row.definition.depends_on.map(|other| other.schedule_id));
                 self.schedules.insert(name.to_owned(), row);
-            } else if uses {
-                self.users.push(row);
             }
         });
-        let others: Vec<ScheduleId> = others.into_iter().collect();
+        // One that was removed has its name still, which may be another's by now.
+        let others: Vec<ScheduleId> = others.intersection(&alive).copied().collect();
         for some in others.chunks(PAGE) {
             self.schedule_names.extend(store.schedule_names(some).await?);
         }
@@ -223,9 +234,11 @@ impl Present {
                 self.channels.insert(row.definition.name.to_string(), row.definition);
             });
         }
-        if wanted.any(ThingKind::Rule) {
+        // A rule that nothing names may need a channel that goes.
+        let channels = !wanted.all && wanted.any(ThingKind::Channel);
+        if channels || wanted.any(ThingKind::Rule) {
             each_page!(after: String => store.rules(after.as_deref(), PAGE),
-            row: row.definition.name.to_string() => if wanted.has(ThingKind::Rule, row.definition.name.as_str()) {
+            row: row.definition.name.to_string() => if channels || wanted.has(ThingKind::Rule, row.definition.name.as_str()) {
                 self.rules.insert(row.definition.name.to_string(), row.definition);
             });
         }
@@ -301,6 +314,35 @@ impl Present {
             ThingKind::Flow => self.flows.get(name).map(|flow| Whose(flow.owner.as_deref())),
             _ => None,
         }
+    }
+}
+
+/// What changes and is used by schedules that a manifest does not name.
+#[derive(Debug, Default)]
+pub(crate) struct Moving {
+    /// Calendars whose days and times change.
+    pub(crate) calendars: BTreeSet<String>,
+    /// Flows that go.
+    pub(crate) flows: BTreeSet<String>,
+}
+
+impl Moving {
+    fn is_empty(&self) -> bool {
+        self.calendars.is_empty() && self.flows.is_empty()
+    }
+
+    fn moves(&self, schedule: &Schedule) -> bool {
+        let Schedule { definition, .. } = schedule;
+        let calendar = definition.calendar.as_ref().is_some_and(|calendar| self.calendars.contains(calendar));
+        calendar || flow_of(&definition.target).is_some_and(|flow| self.flows.contains(flow))
+    }
+}
+
+/// The stored flow that a target runs.
+pub(crate) fn flow_of(target: &Target) -> Option<&str> {
+    match target {
+        Target::Flow(flow) if flow.definition.is_none() => Some(flow.name.as_str()),
+        _ => None,
     }
 }
 

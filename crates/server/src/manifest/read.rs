@@ -13,7 +13,6 @@ use crate::api::templates::NewTemplate;
 use crate::auth::Caller;
 use crate::change::text_of;
 use jiff::{SignedDuration, Timestamp};
-use punctual_core::access::Role;
 use punctual_core::cron::CronPreset;
 use punctual_core::duration;
 use punctual_core::flow::FlowDefinition;
@@ -27,8 +26,8 @@ use punctual_core::replan::refuse_without_slots;
 use punctual_core::schedule::Source;
 use punctual_core::timing::TimingSpec;
 use punctual_core::unique::Unique;
-use serde::Deserialize;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use serde_path_to_error::Segment;
 use std::collections::{BTreeMap, BTreeSet};
@@ -98,7 +97,7 @@ impl Manifest {
             };
             for (name, text) in fields_of(&text, &format!("/{title}"), refusals).unwrap_or_default() {
                 let fields = fields_of(&text, &place(kind, &name), refusals);
-                let reader = Reader { kind, name: &name, owner: &owner, caller, refusals };
+                let reader = Reader { kind, name: &name, owner: &owner, refusals };
                 match fields.and_then(|fields| reader.thing(fields)) {
                     Some(said) => drop(things.insert((kind, name), said)),
                     None => drop(refused.insert((kind, name))),
@@ -137,11 +136,47 @@ fn refuse_section(title: &str, refusals: &mut Refusals) {
 
 /// The fields of an object; nothing is an object without fields. What is none is refused.
 fn fields_of(text: &RawValue, at: &str, refusals: &mut Refusals) -> Option<RawFields> {
-    if let Ok(fields) = serde_json::from_str::<Option<RawFields>>(text.get()) {
-        return Some(fields.unwrap_or_default());
+    if let Ok(read) = serde_json::from_str::<Option<FieldsOnce>>(text.get()) {
+        let FieldsOnce { fields, twice } = read.unwrap_or_default();
+        for name in &twice {
+            let pointer = format!("{}/{}", at.trim_end_matches('/'), escaped(name));
+            refusals.add(Why::Wrong, pointer, "is there twice", "say it once");
+        }
+        return Some(fields).filter(|_| twice.is_empty());
     }
     refusals.add(Why::Wrong, at.to_owned(), "is no table of fields", "write it as a table, things by their names");
     None
+}
+
+/// Fields, and the names that stand there more than once: the last of them would be taken unseen.
+#[derive(Debug, Default)]
+struct FieldsOnce {
+    fields: RawFields,
+    twice: BTreeSet<String>,
+}
+
+impl<'de> Deserialize<'de> for FieldsOnce {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Each;
+        impl<'de> Visitor<'de> for Each {
+            type Value = FieldsOnce;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<FieldsOnce, A::Error> {
+                let mut read = FieldsOnce::default();
+                while let Some((name, value)) = map.next_entry::<String, Box<RawValue>>()? {
+                    if read.fields.insert(name.clone(), value).is_some() {
+                        read.twice.insert(name);
+                    }
+                }
+                Ok(read)
+            }
+        }
+        deserializer.deserialize_map(Each)
+    }
 }
 
 /// Reads one thing.
@@ -149,7 +184,6 @@ struct Reader<'a> {
     kind: ThingKind,
     name: &'a str,
     owner: &'a str,
-    caller: &'a Caller,
     refusals: &'a mut Refusals,
 }
 
@@ -219,15 +253,14 @@ impl Reader<'_> {
         })
     }
 
-    /// Unique keys of two owners never meet, as it is with templates that are made alone.
+    /// Unique keys of two owners never meet, as it is with templates that are made alone; whoever applies the manifest, so
+    /// that it says the same of everybody.
     fn own_keys(&self, job: NewJob) -> NewJob {
         let prefix = format!("{}:", self.owner);
         let own = |key: String| if key.starts_with(&prefix) { key } else { format!("{prefix}{key}") };
         match job.unique {
-            Some(unique) if self.caller.role < Role::Admin => {
-                NewJob { unique: Some(Unique { key: unique.key.map(own), ..unique }), ..job }
-            }
-            unique => NewJob { unique, ..job },
+            Some(unique) => NewJob { unique: Some(Unique { key: unique.key.map(own), ..unique }), ..job },
+            None => job,
         }
     }
 

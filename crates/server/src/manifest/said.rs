@@ -121,6 +121,10 @@ fn brief_schedule(schedule: &ScheduleThing, fields: Fields) -> Fields {
     brief.retain(|name, value| name == "input" || !value.is_empty());
     // What a template gave stands in the fields themselves, as it was filled in.
     brief.remove("template");
+    // What it waits for was removed: no manifest can say that.
+    if schedule.depends_on.is_none() {
+        brief.remove("depends_on");
+    }
     if schedule.paused == Some(false) {
         brief.remove("paused");
     }

@@ -131,7 +131,8 @@ pub(crate) struct MovedFires {
     pub(crate) moved: bool,
     /// The zone of `local`.
     pub(crate) timezone: String,
-    /// The next ones before and after, in one list; empty when none of them moves.
+    /// The next ones before and after, in one list; empty when none of them moves, and when the plan lists 100,000 others
+    /// already.
     pub(crate) list: Vec<MovedFire>,
     /// How many slots lie ahead within 90 days as it is. Those that a calendar closes are not counted, unless there are
     /// more than 3,000 slots.

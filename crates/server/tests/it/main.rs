@@ -11,6 +11,7 @@ mod doctor;
 mod events;
 mod graphs;
 mod langgraph;
+mod manifest_edges;
 mod manifests;
 mod notifications;
 mod overview;

@@ -299,7 +299,9 @@ async fn d03_a_plan_says_how_fires_move(world: &World) {
             json!(3),
         )
     };
-    let made = apply(world, &at("0 8 * * *")).await;
+    let made = plan(world, &at("0 8 * * *")).await;
+    let applied = apply(world, &at("0 8 * * *")).await;
+    assert_eq!((&applied["digest"], &applied["things"][0]["fires"]), (&made["digest"], &Value::Null));
     let fires = &made["things"][0]["fires"];
     assert_eq!(
         (&fires["moved"], &fires["before"], fires["list"].as_array().unwrap().len()),
@@ -333,8 +335,9 @@ async fn d03_a_plan_says_how_fires_move(world: &World) {
         (&same["things"][0]["fires"]["moved"], &same["things"][0]["fires"]["list"]),
         (&json!(false), &json!([]))
     );
-    let applied = apply(world, &at("15 * * * *")).await;
-    let list = applied["things"][0]["fires"]["list"].as_array().unwrap();
+    let planned = plan(world, &at("15 * * * *")).await;
+    apply(world, &at("15 * * * *")).await;
+    let list = planned["things"][0]["fires"]["list"].as_array().unwrap();
     let first = list.iter().find(|fire| fire["move"] == "new").unwrap();
     assert_eq!(first["slot_at"], world.get("/schedules/s").await["next_slot_at"]);
     let gone = plan(world, &with(asked(&json!({ "owner": "admin" })), "prune", json!(true))).await;

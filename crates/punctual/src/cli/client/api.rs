@@ -23,8 +23,11 @@ use crate::cli::{Exit, Stop};
 /// How long a server may take to answer one call.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// How long it may take over a whole manifest.
+const LONG_PATIENCE: Duration = Duration::from_secs(15 * 60);
+
 /// The most that is read of one answer.
-const ANSWER_MAX: usize = 64 << 20;
+const ANSWER_MAX: usize = 256 << 20;
 
 /// The largest page that is asked for.
 const PAGE_MAX: usize = 500;
@@ -102,37 +105,44 @@ impl Api {
     }
 
     pub(crate) async fn get(&self, path: &str) -> Result<Answer, Stop> {
-        self.answer(&Ask { method: Method::GET, path, body: None, key: None }).await
+        self.answer(&Ask { method: Method::GET, path, body: None, key: None, patience: PATIENCE }).await
+    }
+
+    /// The same for what is long in coming.
+    pub(crate) async fn get_patiently(&self, path: &str) -> Result<Answer, Stop> {
+        self.answer(&Ask { method: Method::GET, path, body: None, key: None, patience: LONG_PATIENCE }).await
     }
 
     /// Makes something new, once, however often the connection breaks.
     pub(crate) async fn create(&self, path: &str, body: &impl Serialize) -> Result<Answer, Stop> {
         let key = Some(Uuid::new_v4().to_string());
-        self.answer(&Ask { method: Method::POST, path, body: Some(text_of(body)?), key }).await
+        self.answer(&Ask { method: Method::POST, path, body: Some(text_of(body)?), key, patience: PATIENCE }).await
     }
 
-    /// Asks about something, or for it, once for a key if one is given; for whoever has words of his own for what is
-    /// refused.
+    /// Asks about something, or for it, once for a key if one is given, and waits long; for whoever has words of his own for
+    /// what is refused.
     pub(crate) async fn ask(
         &self, path: &str, body: &impl Serialize, once: bool,
     ) -> Result<Result<Answer, Refused>, Stop> {
         let key = once.then(|| Uuid::new_v4().to_string());
-        self.try_answer(&Ask { method: Method::POST, path, body: Some(text_of(body)?), key }).await
+        self.try_answer(&Ask { method: Method::POST, path, body: Some(text_of(body)?), key, patience: LONG_PATIENCE })
+            .await
     }
 
     /// Changes something.
     pub(crate) async fn change(&self, method: Method, path: &str, body: &impl Serialize) -> Result<Answer, Stop> {
-        self.answer(&Ask { method, path, body: Some(text_of(body)?), key: None }).await
+        self.answer(&Ask { method, path, body: Some(text_of(body)?), key: None, patience: PATIENCE }).await
     }
 
     /// Asks for something that needs no words.
     pub(crate) async fn act(&self, method: Method, path: &str) -> Result<Answer, Stop> {
-        self.answer(&Ask { method, path, body: None, key: None }).await
+        self.answer(&Ask { method, path, body: None, key: None, patience: PATIENCE }).await
     }
 
     /// A file, as it is.
     pub(crate) async fn fetch(&self, path: &str) -> Result<Vec<u8>, Stop> {
-        let (status, bytes) = self.carry(&Ask { method: Method::GET, path, body: None, key: None }).await?;
+        let (status, bytes) =
+            self.carry(&Ask { method: Method::GET, path, body: None, key: None, patience: PATIENCE }).await?;
         if status.is_success() {
             return Ok(bytes);
         }
@@ -220,6 +230,8 @@ struct Ask<'a> {
     path: &'a str,
     body: Option<String>,
     key: Option<String>,
+    /// How long the answer may take.
+    patience: Duration,
 }
 
 impl Ask<'_> {
@@ -246,6 +258,7 @@ impl Ask<'_> {
         &self, client: &reqwest::Client, base: &str, token: Option<&str>,
     ) -> reqwest::Result<(StatusCode, Vec<u8>)> {
         let mut request = client.request(self.method.clone(), format!("{base}/api/v1{}", self.path));
+        request = request.timeout(self.patience);
         if let Some(token) = token {
             request = request.bearer_auth(token);
         }

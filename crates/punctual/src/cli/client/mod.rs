@@ -36,7 +36,7 @@ use self::api::ConnectArgs;
 use super::import::ImportCommand;
 use super::{Output, Stop};
 
-/// A command, and where the API is that it speaks to.
+// A command, and where the API is that it speaks to. Not for `--help`, which would show it in place of the command's own.
 #[derive(Args)]
 pub(crate) struct Over<C: Args> {
     #[command(flatten)]

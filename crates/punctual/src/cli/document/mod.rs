@@ -1,5 +1,6 @@
 //! Documents that people write: TOML, YAML or JSON, with the place of every value, and written again for people.
 
+mod json;
 mod toml;
 mod write;
 mod yaml;
@@ -87,7 +88,7 @@ impl Document {
         match format {
             Format::Toml => Ok(vec![toml::parse(text)?]),
             Format::Yaml => yaml::parse(text),
-            Format::Json => Ok(vec![json(text)?]),
+            Format::Json => Ok(vec![json::parse(text)?]),
         }
     }
 
@@ -103,16 +104,38 @@ impl Document {
     }
 }
 
-/// JSON is read by its own rules, and what it has in common with YAML says where its values stand.
-fn json(text: &str) -> Result<Document, Broken> {
-    let value = serde_json::from_str(text).map_err(|error| {
-        let place = Place { line: error.line().max(1), column: error.column().max(1) };
-        let told = error.to_string();
-        Broken::at(place, told.split(" at line ").next().unwrap_or_default())
-    })?;
-    let places =
-        yaml::parse(text).ok().and_then(|mut found| found.pop()).map_or_else(BTreeMap::new, |found| found.places);
-    Ok(Document { value, places })
+/// Whether a number stays the same number when it is written again: a long one loses digits.
+fn is_kept(written: &str, number: &serde_json::Number) -> bool {
+    decimal(written) == decimal(&number.to_string())
+}
+
+/// A decimal number: its sign, its digits without zeros at both ends, and the power of ten of the last of them.
+fn decimal(text: &str) -> Option<(bool, String, i64)> {
+    let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
+    let (mantissa, exponent) = match unsigned.split_once(['e', 'E']) {
+        Some((mantissa, exponent)) => (mantissa, exponent.parse::<i64>().ok()?),
+        None => (unsigned, 0),
+    };
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let digits = format!("{whole}{fraction}");
+    let kept = digits.trim_end_matches('0');
+    let zeros = i64::try_from(digits.len() - kept.len()).ok()?;
+    let power = exponent - i64::try_from(fraction.len()).ok()? + zeros;
+    match kept.trim_start_matches('0') {
+        "" => Some((false, String::new(), 0)),
+        kept => Some((text.starts_with('-'), kept.to_owned(), power)),
+    }
+}
+
+fn not_kept(place: Place, pointer: &str, written: &str) -> Broken {
+    let told = "has more digits than are kept; quote it if it is a text";
+    Broken::at(place, format!("{}: `{written}` {told}", dotted(pointer)))
+}
+
+/// A pointer as people write it: `schedules.nightly.cron`.
+pub(crate) fn dotted(pointer: &str) -> String {
+    let parts = pointer.trim_start_matches('/').split('/').map(|part| part.replace("~1", "/").replace("~0", "~"));
+    parts.collect::<Vec<_>>().join(".")
 }
 
 /// The pointer of a member.

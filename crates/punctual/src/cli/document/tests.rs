@@ -69,6 +69,40 @@ fn what_is_broken_is_named_with_its_line() {
 }
 
 #[test]
+fn json_says_each_name_once_and_knows_where_it_stands() {
+    let text = "{\n \"a\": \"\\ud83d\\ude00 \\\" \\\\\",\n \"<<\": {\"x/y\": [1, {}, [], \"z\",\n {\"b\": null}]}}";
+    let read = one(Format::Json, text);
+    assert_eq!(read.value, json!({"a": "😀 \" \\", "<<": {"x/y": [1, {}, [], "z", {"b": null}]}}));
+    let place = |pointer: &str| read.place_of(pointer).map(|place| (place.line, place.column)).unwrap();
+    assert_eq!(["/a", "/<<", "/<</x~1y/3", "/<</x~1y/4/b"].map(place), [(2, 2), (3, 2), (3, 28), (4, 3)]);
+    assert_eq!(broken(Format::Json, "{\"a\": 1,\n\"b\": {\"c\": 1,\n\"c\": 2}}"), (3, "`c` is there twice".into()));
+    assert_eq!(one(Format::Yaml, "'<<': 1\n").value, json!({"<<": 1}));
+}
+
+#[test]
+fn numbers_are_kept_or_refused() {
+    for number in ["12345678901234567890123", "0.1234567890123456789012", "1e-400"] {
+        for (format, text) in [
+            (Format::Json, format!("{{\"s\":\n{{\"n\": {number}}}}}")),
+            (Format::Yaml, format!("s:\n  n: {number}\n")),
+            (Format::Toml, format!("[s]\nn = {number}\n")),
+        ] {
+            let (line, problem) = broken(format, &text);
+            assert!(line == 2 && problem.contains(number), "{format:?}: {problem}");
+        }
+    }
+    for number in ["1.50", "0.1", "-1e3", "2.5E-3", "-0.0", "100000000000000000000.0", "9007199254740993", "1.0e+2"] {
+        for (format, text) in [
+            (Format::Json, format!("{{\"n\": {number}}}")),
+            (Format::Yaml, format!("n: {number}\n")),
+            (Format::Toml, format!("n = {number}\n")),
+        ] {
+            one(format, &text);
+        }
+    }
+}
+
+#[test]
 fn a_short_text_does_not_become_a_large_document() {
     let mut bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
     for n in 1..12 {

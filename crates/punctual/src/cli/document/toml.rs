@@ -1,6 +1,6 @@
 //! TOML, with the place of every value.
 
-use super::{Broken, DEPTH_MAX, Document, Place, member, too_deep};
+use super::{Broken, DEPTH_MAX, Document, Place, is_kept, member, not_kept, too_deep};
 use ::toml::Spanned;
 use ::toml::de::{DeTable, DeValue};
 use serde_json::{Map, Number, Value};
@@ -18,18 +18,18 @@ pub(super) fn parse(text: &str) -> Result<Document, Broken> {
 }
 
 /// Where the lines of a text begin, so that a place is found without reading the text again.
-struct Lines<'t> {
+pub(super) struct Lines<'t> {
     text: &'t str,
     starts: Vec<usize>,
 }
 
 impl<'t> Lines<'t> {
-    fn of(text: &'t str) -> Self {
+    pub(super) fn of(text: &'t str) -> Self {
         let starts = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
         Self { text, starts }
     }
 
-    fn place(&self, byte: usize) -> Place {
+    pub(super) fn place(&self, byte: usize) -> Place {
         let line = self.starts.partition_point(|start| *start <= byte);
         let start = self.starts[line.max(1) - 1];
         let column = self.text.get(start..byte).map_or(0, |before| before.chars().count()) + 1;
@@ -70,10 +70,12 @@ impl Reader<'_> {
                 .map(|number| Value::Number(number.into()))
                 .map_err(|_| Broken::at(place, format!("`{}` is too large a number", digits.as_str()))),
             DeValue::Float(digits) => {
-                let number = digits.as_str().parse::<f64>().ok().and_then(Number::from_f64);
-                number.map(Value::Number).ok_or_else(|| {
-                    Broken::at(place, format!("`{}` is a number that JSON does not have", digits.as_str()))
-                })
+                let written = digits.as_str();
+                match written.parse::<f64>().ok().and_then(Number::from_f64) {
+                    Some(number) if is_kept(written, &number) => Ok(Value::Number(number)),
+                    Some(_) => Err(not_kept(place, pointer, written)),
+                    None => Err(Broken::at(place, format!("`{written}` is a number that JSON does not have"))),
+                }
             }
             DeValue::Array(items) => {
                 let read = |(n, item)| self.value(item, &format!("{pointer}/{n}"), depth + 1);

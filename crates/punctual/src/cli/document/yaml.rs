@@ -1,6 +1,6 @@
 //! YAML, with the place of every value: the core schema of YAML 1.2, so that `no` and `on` are texts.
 
-use super::{Broken, DEPTH_MAX, Document, Place, member, too_deep};
+use super::{Broken, DEPTH_MAX, Document, Place, dotted, is_kept, member, too_deep};
 use saphyr_parser::{Event, Marker, Parser, ScalarStyle, Tag};
 use serde_json::{Map, Number, Value};
 use std::borrow::Cow;
@@ -108,16 +108,16 @@ impl Reader {
         &mut self, text: &str, style: ScalarStyle, anchor: usize, tag: Option<&Tag>, at: Place,
     ) -> Result<(), Broken> {
         if self.wants_key() {
-            return self.key(text, at);
+            return self.key(text, style, at);
         }
         let value = match tag {
-            None if style == ScalarStyle::Plain => plain(text, at)?,
+            None if style == ScalarStyle::Plain => plain(text, &self.pointer(), at)?,
             None => Value::String(text.to_owned()),
             Some(tag) if tag.is_yaml_core_schema() && tag.suffix == "str" => Value::String(text.to_owned()),
             Some(tag)
                 if tag.is_yaml_core_schema() && matches!(tag.suffix.as_str(), "int" | "float" | "bool" | "null") =>
             {
-                plain(text, at)?
+                plain(text, &self.pointer(), at)?
             }
             Some(tag) => return Err(strange(tag, at)),
         };
@@ -126,11 +126,11 @@ impl Reader {
         self.take(value, anchor, at)
     }
 
-    fn key(&mut self, text: &str, at: Place) -> Result<(), Broken> {
+    fn key(&mut self, text: &str, style: ScalarStyle, at: Place) -> Result<(), Broken> {
         let Some(Open { holder: Holder::Object(members, key), pointer, .. }) = self.open.last_mut() else {
             return Ok(());
         };
-        if text == "<<" {
+        if text == "<<" && style == ScalarStyle::Plain {
             return Err(Broken::at(
                 at,
                 "`<<` is not understood; write the fields out, or use an alias for a whole value",
@@ -203,7 +203,7 @@ fn strange(tag: &Tag, at: Place) -> Broken {
 }
 
 /// A text without quotes: what the core schema says that it is.
-fn plain(text: &str, at: Place) -> Result<Value, Broken> {
+fn plain(text: &str, pointer: &str, at: Place) -> Result<Value, Broken> {
     match text {
         "" | "~" | "null" | "Null" | "NULL" => return Ok(Value::Null),
         "true" | "True" | "TRUE" => return Ok(Value::Bool(true)),
@@ -214,7 +214,8 @@ fn plain(text: &str, at: Place) -> Result<Value, Broken> {
         None => Ok(Value::String(text.to_owned())),
         Some(Some(number)) => Ok(Value::Number(number)),
         Some(None) => {
-            Err(Broken::at(at, format!("`{text}` is a number that JSON does not have; quote it if it is a text")))
+            let told = "is a number that cannot be kept as it is; quote it if it is a text";
+            Err(Broken::at(at, format!("{}: `{text}` {told}", dotted(pointer))))
         }
     }
 }
@@ -251,5 +252,6 @@ pub(super) fn number(text: &str) -> Option<Option<Number>> {
         }
     };
     let is_number = has_digits && exponent && (rest.starts_with('.') || rest.starts_with(['e', 'E']));
-    is_number.then(|| text.parse::<f64>().ok().and_then(Number::from_f64))
+    let kept = |number: &Number| is_kept(text, number);
+    is_number.then(|| text.parse::<f64>().ok().and_then(Number::from_f64).filter(kept))
 }

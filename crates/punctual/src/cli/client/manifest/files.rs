@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value, json};
 
 use super::super::show;
-use crate::cli::document::{Document, Format, Place, member};
+use crate::cli::document::{Document, Format, Place, dotted, member};
 use crate::cli::{Exit, Stop};
 
 /// One document of a file.
@@ -62,6 +62,8 @@ impl Files {
             for (title, section) in sections {
                 let at = member("", &title);
                 match (section, whole.get_mut(&title)) {
+                    // What is left empty says nothing; another file may say it.
+                    (Value::Null, _) => {}
                     (Value::Object(things), _) => {
                         let all = whole.entry(title).or_insert_with(|| json!({}));
                         self.add_things(n, &at, things, all, wrong);
@@ -154,12 +156,6 @@ fn place(file: &str, place: Option<Place>) -> String {
         Some(Place { line, column }) => format!("{file}:{line}:{column}: "),
         None => format!("{file}: "),
     }
-}
-
-/// A pointer as people write it: `schedules.nightly.cron`.
-fn dotted(pointer: &str) -> String {
-    let parts = pointer.trim_start_matches('/').split('/').map(|part| part.replace("~1", "/").replace("~0", "~"));
-    parts.collect::<Vec<_>>().join(".")
 }
 
 /// The texts behind a path: one, or those of a folder and the folders in it, in order of name.

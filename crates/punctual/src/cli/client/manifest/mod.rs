@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use self::files::Files;
 use super::api::{Answer, Api, ConnectArgs, with_query};
 use super::show;
-use crate::cli::document::{Format, write};
+use crate::cli::document::{Document, Format, write};
 use crate::cli::{Exit, Output, Stop};
 
 /// Which files, and what is done about them.
@@ -97,19 +97,21 @@ impl ApplyArgs {
         let files = self.manifest.read()?;
         let api = connect.connect().await?;
         let mut body = self.manifest.body(&files);
-        let asks = !self.yes && std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
-        if asks {
+        // Who is asked, and where: what is printed may go into a file meanwhile.
+        let asks = !self.yes && std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
+        // JSON is one document, which says what was done.
+        if asks || !self.manifest.json {
             let plan = ask(&api, "/manifest/plan", &body, false, &files).await?;
             self.manifest.show(out, &plan)?;
             out.flush()?;
-            if plan.value()["is_empty"] == false && !is_confirmed()? {
+            if asks && plan.value()["is_empty"] == false && !is_confirmed()? {
                 return Err(Stop::failure("nothing was changed"));
             }
             // What was looked at, and nothing else.
             body["if_plan"] = plan.value()["digest"].clone();
         }
         let done = ask(&api, "/manifest/apply", &body, true, &files).await?;
-        if !asks {
+        if !asks && self.manifest.json {
             self.manifest.show(out, &done)?;
         }
         if !self.manifest.json && done.value()["is_empty"] == false {
@@ -127,9 +129,13 @@ fn is_confirmed() -> Result<bool, Stop> {
 }
 
 async fn ask(api: &Api, path: &str, body: &Value, once: bool, files: &Files) -> Result<Answer, Stop> {
-    api.ask(path, body, once)
-        .await?
-        .map_err(|refused| files.refusal(refused.exit(), &refused.problem).unwrap_or_else(|| refused.into_stop()))
+    let asked = api.ask(path, body, once).await.map_err(|stop| match stop {
+        Stop::Failed(Exit::Timeout, told) if once => {
+            Stop::Failed(Exit::Timeout, format!("{told}; it may have been carried out all the same: plan again"))
+        }
+        stop => stop,
+    });
+    asked?.map_err(|refused| files.refusal(refused.exit(), &refused.problem).unwrap_or_else(|| refused.into_stop()))
 }
 
 /// Write down what is there as a manifest; applied again it changes nothing
@@ -152,7 +158,8 @@ impl ExportArgs {
     pub(crate) async fn run(self, api: &Api, out: &mut Output) -> Result<(), Stop> {
         let said = self.output.as_deref().and_then(Format::of);
         let format = self.format.or(said).unwrap_or(Format::Toml);
-        let manifest = api.get(&with_query("/manifest", &[("owner", self.owner.as_deref())])).await?.value();
+        let answer = api.get_patiently(&with_query("/manifest", &[("owner", self.owner.as_deref())])).await?;
+        let manifest = exactly(&answer)?;
         if let (Format::Toml, Some(at)) = (format, null_in(&manifest, "")) {
             return Err(Stop::usage(format!("{at} is null, which TOML cannot say; use --format yaml or json")));
         }
@@ -163,6 +170,15 @@ impl ExportArgs {
                 .map_err(|error| Stop::failure(format!("{} cannot be written: {error}", file.display()))),
         }
     }
+}
+
+/// What was answered, with every digit; a number that would lose some is not written at all.
+fn exactly(answer: &Answer) -> Result<Value, Stop> {
+    let read = Document::parse(Format::Json, answer.text()).map_err(|broken| {
+        let remedy = "take it from GET /api/v1/manifest as it is";
+        Stop::failure(format!("this cannot be written down: {}, or {remedy}", broken.problem))
+    })?;
+    Ok(read.into_iter().next().map_or(Value::Null, |document| document.value))
 }
 
 /// The first place that holds `null`.

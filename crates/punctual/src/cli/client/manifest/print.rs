@@ -36,7 +36,7 @@ pub(crate) fn plan(out: &mut Output, plan: &Value) -> io::Result<()> {
         if thing["removed_by_hand"] == true {
             writeln!(out, "    removed by hand: it was applied before")?;
         }
-        fires(out, &thing["fires"])?;
+        fires(out, &thing["action"], &thing["fires"])?;
         for note in thing["notes"].as_array().into_iter().flatten() {
             writeln!(out, "    note: {}", text(note))?;
         }
@@ -64,10 +64,11 @@ fn moved(change: &Value) -> String {
     format!("{}: {} -> {}", text(&change["field"]), side("from"), side("to"))
 }
 
-fn fires(out: &mut Output, fires: &Value) -> io::Result<()> {
+fn fires(out: &mut Output, action: &Value, fires: &Value) -> io::Result<()> {
     let Some(moved) = fires["moved"].as_bool() else { return Ok(()) };
     if !moved {
-        return writeln!(out, "    fires as before");
+        let told = if action == "make" { "fires nothing while it is paused" } else { "fires as before" };
+        return writeln!(out, "    {told}");
     }
     let (before, after) = (&fires["before"], &fires["after"]);
     writeln!(out, "    fires in the next 90 days: {before} -> {after}, {}", text(&fires["timezone"]))?;
