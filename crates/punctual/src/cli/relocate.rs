@@ -32,6 +32,7 @@ const EXAMPLES: &str = "Examples:\n  \
 /// Carry everything that a store holds into another, empty one, while nothing fires; the first then stays frozen
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub(crate) struct MoveArgs {
     /// The store that leaves: sqlite:PATH or postgres://…
     #[arg(long, value_name = "URL", env = "PUNCTUAL_MOVE_FROM", hide_env_values = true)]
