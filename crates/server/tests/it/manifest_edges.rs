@@ -34,11 +34,11 @@ async fn apply(world: &World, body: &Value) -> Value {
     world.post("/manifest/apply", body).await.expect(200)
 }
 
-fn asked(manifest: Value) -> Value {
+fn asked(manifest: &Value) -> Value {
     json!({ "manifest": manifest })
 }
 
-fn pruned(manifest: Value) -> Value {
+fn pruned(manifest: &Value) -> Value {
     json!({ "manifest": manifest, "prune": true })
 }
 
@@ -52,7 +52,7 @@ fn named(name: &str) -> Value {
 
 async fn c12_a_namesake_of_another_owner_is_not_the_manifests(world: &World) {
     let (ada, bob) = (world.token("ada", Role::Operator).await, world.token("bob", Role::Operator).await);
-    let hers = asked(json!({ "owner": "ada", "schedules": { "s": hourly() } }));
+    let hers = asked(&json!({ "owner": "ada", "schedules": { "s": hourly() } }));
     send(world, &ada, "/manifest/apply", &hers).await.expect(200);
     world.bare("DELETE", "/schedules/s").token(&ada).send().await.expect(204);
     let his = json!({ "name": "s", "every": "2h", "target": { "kind": "command", "argv": ["bobs-own"] } });
@@ -65,9 +65,9 @@ async fn c12_a_namesake_of_another_owner_is_not_the_manifests(world: &World) {
     }
     // An admin sees it, and takes it from him only when he says so.
     assert_eq!(world.post("/manifest/apply", &hers).await.refused(409), "not_the_manifests");
-    let left = send(world, &ada, "/manifest/plan", &asked(json!({ "owner": "ada" }))).await.expect(200);
+    let left = send(world, &ada, "/manifest/plan", &asked(&json!({ "owner": "ada" }))).await.expect(200);
     assert_eq!(left["things"], json!([]), "what is another's is not left by her");
-    let gone = send(world, &ada, "/manifest/apply", &pruned(json!({ "owner": "ada" }))).await.expect(200);
+    let gone = send(world, &ada, "/manifest/apply", &pruned(&json!({ "owner": "ada" }))).await.expect(200);
     assert_eq!((&gone["counts"]["remove"], &gone["things"]), (&json!(0), &json!([])));
     let there = world.get("/schedules/s").await;
     assert_eq!((&there["owner"], &there["every"], &there["managed_by"]), (&json!("bob"), &json!("2h"), &Value::Null));
@@ -76,7 +76,7 @@ async fn c12_a_namesake_of_another_owner_is_not_the_manifests(world: &World) {
 async fn c12_a_flow_of_the_same_name_is_not_the_manifests(world: &World) {
     let (ada, bob) = (world.token("ada", Role::Operator).await, world.token("bob", Role::Operator).await);
     let steps = |program: &str| json!([{ "name": "a", "target": { "kind": "command", "argv": [program] } }]);
-    let hers = asked(json!({ "owner": "ada", "flows": { "f": { "steps": steps("hers") } } }));
+    let hers = asked(&json!({ "owner": "ada", "flows": { "f": { "steps": steps("hers") } } }));
     send(world, &ada, "/manifest/apply", &hers).await.expect(200);
     world.bare("DELETE", "/flows/f").token(&ada).send().await.expect(204);
     let his = json!({ "steps": steps("bobs-own") });
@@ -84,17 +84,17 @@ async fn c12_a_flow_of_the_same_name_is_not_the_manifests(world: &World) {
     let refused = send(world, &ada, "/manifest/plan", &hers).await;
     assert!(refused.refused(409) == "not_the_manifests" && !refused.text.contains("bobs-own"), "{}", refused.text);
     assert_eq!(world.post("/manifest/apply", &hers).await.refused(409), "not_the_manifests");
-    send(world, &ada, "/manifest/apply", &pruned(json!({ "owner": "ada" }))).await.expect(200);
+    send(world, &ada, "/manifest/apply", &pruned(&json!({ "owner": "ada" }))).await.expect(200);
     assert_eq!(world.get("/flows/f").await["owner"], "bob");
 }
 
 async fn d03_schedules_that_wait_in_a_ring_are_removed(world: &World) {
     let mut b = hourly();
     b["depends_on"] = json!({ "schedule": "a", "within": "2h" });
-    apply(world, &asked(json!({ "owner": "admin", "schedules": { "a": hourly(), "b": b } }))).await;
+    apply(world, &asked(&json!({ "owner": "admin", "schedules": { "a": hourly(), "b": b } }))).await;
     let on_b = json!({ "depends_on": { "schedule_id": world.get("/schedules/b").await["id"], "within": "2h" } });
     world.call("PATCH", "/schedules/a").json(&on_b).send().await.expect(200);
-    let emptied = pruned(json!({ "owner": "admin" }));
+    let emptied = pruned(&json!({ "owner": "admin" }));
     let gone = apply(world, &emptied).await;
     assert_eq!(gone["counts"]["remove"], 2, "{gone:#}");
     assert_eq!(gone["things"][0]["drift"][0]["field"], "depends_on", "what was changed by hand is told: {gone:#}");
@@ -106,7 +106,7 @@ async fn d03_a_dependency_that_was_made_again_is_found(world: &World) {
     world.post("/schedules", &named("first")).await.expect(201);
     let mut a = hourly();
     a["depends_on"] = json!({ "schedule": "first", "within": "2h" });
-    let body = asked(json!({ "owner": "admin", "schedules": { "a": a } }));
+    let body = asked(&json!({ "owner": "admin", "schedules": { "a": a } }));
     apply(world, &body).await;
     world.call("DELETE", "/schedules/first").send().await.expect(204);
     let written = world.get("/manifest").await;
@@ -119,7 +119,7 @@ async fn d03_a_dependency_that_was_made_again_is_found(world: &World) {
     assert_eq!(plan(world, &body).await["is_empty"], true);
     // One whose dependency is gone can be edited, and is rid of it when the file does not say it.
     world.call("DELETE", "/schedules/first").send().await.expect(204);
-    apply(world, &asked(json!({ "owner": "admin", "schedules": { "a": hourly() } }))).await;
+    apply(world, &asked(&json!({ "owner": "admin", "schedules": { "a": hourly() } }))).await;
     assert_eq!(world.get("/schedules/a").await["depends_on"], Value::Null);
 }
 
@@ -127,7 +127,7 @@ async fn d03_null_in_an_input_is_not_nothing(world: &World) {
     let with = |input: Value| {
         let (mut schedule, template) = (hourly(), json!({ "target": hourly()["target"], "input": input }));
         schedule["input"] = input.clone();
-        asked(json!({ "owner": "admin", "schedules": { "s": schedule }, "templates": { "t": { "job": template } } }))
+        asked(&json!({ "owner": "admin", "schedules": { "s": schedule }, "templates": { "t": { "job": template } } }))
     };
     apply(world, &with(json!({ "mode": null, "a": 1 }))).await;
     assert_eq!(plan(world, &with(json!({ "mode": null, "a": 1 }))).await["is_empty"], true);
@@ -138,22 +138,22 @@ async fn d03_null_in_an_input_is_not_nothing(world: &World) {
 }
 
 async fn d03_a_pause_by_hand_outlives_the_manifest(world: &World) {
-    apply(world, &asked(json!({ "owner": "admin", "queues": { "hand": {}, "said": { "paused": true } } }))).await;
+    apply(world, &asked(&json!({ "owner": "admin", "queues": { "hand": {}, "said": { "paused": true } } }))).await;
     world.call("PATCH", "/queues/hand").json(&json!({ "paused": true })).send().await.expect(200);
-    let gone = apply(world, &pruned(json!({ "owner": "admin" }))).await;
+    let gone = apply(world, &pruned(&json!({ "owner": "admin" }))).await;
     let paused = |from: bool, to: bool| json!([{ "field": "paused", "from": from, "to": to }]);
     let [hand, said] = [&gone["things"][0], &gone["things"][1]];
     assert_eq!((&hand["drift"], &hand["changes"]), (&paused(false, true), &Value::Null), "{gone:#}");
     assert_eq!((&said["drift"], &said["changes"]), (&Value::Null, &paused(true, false)), "{gone:#}");
     assert_eq!(world.get("/queues/hand").await["paused"], true);
     assert_eq!(world.get("/queues/said").await["paused"], false);
-    assert_eq!(plan(world, &pruned(json!({ "owner": "admin" }))).await["is_empty"], true);
+    assert_eq!(plan(world, &pruned(&json!({ "owner": "admin" }))).await["is_empty"], true);
 }
 
 async fn c12_a_unique_key_is_the_owners_whoever_applies(world: &World) {
     let ada = world.token("ada", Role::Operator).await;
     let job = json!({ "target": hourly()["target"], "unique": { "key": "k", "period": "1h" } });
-    let body = asked(json!({ "owner": "ada", "templates": { "t": { "job": job } } }));
+    let body = asked(&json!({ "owner": "ada", "templates": { "t": { "job": job } } }));
     send(world, &ada, "/manifest/apply", &body).await.expect(200);
     assert_eq!(world.get("/templates/t").await["job"]["unique"]["key"], "ada:k");
     assert_eq!(plan(world, &body).await["is_empty"], true, "an admin's token says the same");
@@ -163,11 +163,11 @@ async fn c12_a_unique_key_is_the_owners_whoever_applies(world: &World) {
 async fn d03_what_others_need_is_not_planned_to_go(world: &World) {
     let ada = world.token("ada", Role::Operator).await;
     let steps = json!([{ "name": "a", "target": { "kind": "task", "name": "t" } }]);
-    let hers = asked(json!({ "owner": "ada", "flows": { "f": { "steps": steps } } }));
+    let hers = asked(&json!({ "owner": "ada", "flows": { "f": { "steps": steps } } }));
     send(world, &ada, "/manifest/apply", &hers).await.expect(200);
     let user = json!({ "name": "admins-own", "every": "1h", "target": { "kind": "flow", "name": "f" } });
     world.post("/schedules", &user).await.expect(201);
-    let refused = send(world, &ada, "/manifest/plan", &pruned(json!({ "owner": "ada" }))).await;
+    let refused = send(world, &ada, "/manifest/plan", &pruned(&json!({ "owner": "ada" }))).await;
     assert_eq!(refused.refused(409), "not_the_manifests");
     assert_eq!(refused.json()["errors"][0]["pointer"], "/flows/f");
     assert!(!refused.text.contains("admins-own") && refused.text.contains("other owners"), "{}", refused.text);
@@ -175,17 +175,17 @@ async fn d03_what_others_need_is_not_planned_to_go(world: &World) {
     let channel = json!({ "target": { "kind": "slack", "url": { "secret": "env:URL" } } });
     let rule = json!({ "on": "failure", "steps": [{ "channels": ["ops"] }] });
     let both = json!({ "owner": "admin", "channels": { "ops": channel }, "rules": { "own": rule } });
-    apply(world, &asked(both)).await;
+    apply(world, &asked(&both)).await;
     let mut by_hand = rule.clone();
     by_hand["name"] = json!("by-hand");
     world.post("/rules", &by_hand).await.expect(201);
-    let refused = world.post("/manifest/plan", &pruned(json!({ "owner": "admin" }))).await;
+    let refused = world.post("/manifest/plan", &pruned(&json!({ "owner": "admin" }))).await;
     assert_eq!(refused.refused(409), "not_the_manifests");
     let error = &refused.json()["errors"][0];
     assert!(error["pointer"] == "/channels/ops" && error["detail"].as_str().unwrap().contains("by-hand"), "{error}");
     world.call("DELETE", "/rules/by-hand").send().await.expect(204);
     assert_eq!(
-        apply(world, &pruned(json!({ "owner": "admin" }))).await["counts"]["remove"],
+        apply(world, &pruned(&json!({ "owner": "admin" }))).await["counts"]["remove"],
         2,
         "its own rule goes too"
     );
@@ -195,9 +195,9 @@ async fn d11_a_schedule_that_is_only_depended_on_is_told_of_its_calendar(world: 
     let said = |days: Value| {
         let mut a = hourly();
         a["depends_on"] = json!({ "schedule": "base", "within": "2h" });
-        asked(json!({ "owner": "admin", "calendars": { "c": { "weekdays": days } }, "schedules": { "a": a } }))
+        asked(&json!({ "owner": "admin", "calendars": { "c": { "weekdays": days } }, "schedules": { "a": a } }))
     };
-    apply(world, &asked(json!({ "owner": "admin", "calendars": { "c": { "weekdays": ["sunday"] } } }))).await;
+    apply(world, &asked(&json!({ "owner": "admin", "calendars": { "c": { "weekdays": ["sunday"] } } }))).await;
     let mut base = named("base");
     base["calendar"] = json!("c");
     world.post("/schedules", &base).await.expect(201);
@@ -213,11 +213,11 @@ async fn a15_every_graph_of_a_manifest_is_looked_at(world: &World) {
     let grant = json!({ "billing_account": "acme", "scopes": ["graph:execute:flow:etl"] });
     let grant = world.post("/grants", &grant).await.expect(201)["id"].clone();
     let runs = |id: &str| json!({ "every": "1h", "target": { "kind": "graph", "id": id }, "grant_id": grant });
-    let both = asked(json!({ "owner": "admin", "schedules": { "a": runs("flow:etl"), "b": runs("no graph") } }));
+    let both = asked(&json!({ "owner": "admin", "schedules": { "a": runs("flow:etl"), "b": runs("no graph") } }));
     let refused = world.post("/manifest/plan", &both).await;
     assert_eq!(refused.refused(422), "invalid_manifest");
     assert_eq!(refused.json()["errors"][0]["pointer"], "/schedules/b/target/id");
-    plan(world, &asked(json!({ "owner": "admin", "schedules": { "a": runs("flow:etl") } }))).await;
+    plan(world, &asked(&json!({ "owner": "admin", "schedules": { "a": runs("flow:etl") } }))).await;
 }
 
 async fn e04_a_name_twice_is_refused(world: &World) {
@@ -238,7 +238,7 @@ async fn d03_fires_are_the_same_while_no_node_can_run_them(world: &World) {
     let said = |every: &str, description: &str| {
         let mut schedule = hourly();
         (schedule["every"], schedule["description"]) = (json!(every), json!(description));
-        asked(json!({ "owner": "admin", "schedules": { "s": schedule } }))
+        asked(&json!({ "owner": "admin", "schedules": { "s": schedule } }))
     };
     apply(world, &said("1h", "a")).await;
     world.tamper("UPDATE {}schedule_state SET next_run_at = NULL").await;
@@ -251,12 +251,12 @@ async fn d03_fires_are_the_same_while_no_node_can_run_them(world: &World) {
 
 async fn d03_what_is_over_is_not_written_down(world: &World) {
     let once = json!({ "at": "2099-01-01T00:00:00Z", "target": hourly()["target"] });
-    apply(world, &asked(json!({ "owner": "admin", "schedules": { "once": once } }))).await;
+    apply(world, &asked(&json!({ "owner": "admin", "schedules": { "once": once } }))).await;
     assert_eq!(world.get("/manifest").await["schedules"]["once"], once);
     world.tamper("UPDATE {}schedule_state SET next_slot_at = NULL, next_run_at = NULL").await;
     assert_eq!(world.get("/manifest").await["schedules"], Value::Null, "a fresh store would refuse it");
     let own = world.get("/manifest?owner=admin").await;
-    assert_eq!(plan(world, &pruned(own)).await["is_empty"], true, "its own manifest has it still");
+    assert_eq!(plan(world, &pruned(&own)).await["is_empty"], true, "its own manifest has it still");
 }
 
 async fn d03_a_plan_lists_no_more_fires_than_can_be_read(world: &World) {

@@ -107,7 +107,7 @@ fn a_short_text_does_not_become_a_large_document() {
     let mut bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
     for n in 1..12 {
         let again = format!("*a{}, ", n - 1).repeat(10);
-        bomb += &format!("a{n}: &a{n} [{}]\n", again.trim_end_matches(", "));
+        bomb.extend([format!("a{n}: &a{n} ["), again.trim_end_matches(", ").to_owned(), "]\n".to_owned()]);
     }
     assert!(broken(Format::Yaml, &bomb).1.contains("100000"), "{bomb}");
     for (format, text) in [(Format::Yaml, "[".repeat(100_000)), (Format::Toml, format!("a = {}", "[".repeat(1000)))] {

@@ -212,34 +212,39 @@ fn plain(text: &str, pointer: &str, at: Place) -> Result<Value, Broken> {
     }
     match number(text) {
         None => Ok(Value::String(text.to_owned())),
-        Some(Some(number)) => Ok(Value::Number(number)),
-        Some(None) => {
+        Some(Ok(number)) => Ok(Value::Number(number)),
+        Some(Err(NotKept)) => {
             let told = "is a number that cannot be kept as it is; quote it if it is a text";
             Err(Broken::at(at, format!("{}: `{text}` {told}", dotted(pointer))))
         }
     }
 }
 
-/// Whether a plain text is a number, and which one; `Some(None)` for one that cannot be kept as it is.
-pub(super) fn number(text: &str) -> Option<Option<Number>> {
+/// A number that cannot be kept as it is written.
+#[derive(Debug)]
+pub(super) struct NotKept;
+
+/// Whether a plain text is a number, and which one.
+pub(super) fn number(text: &str) -> Option<Result<Number, NotKept>> {
     let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
     if let Some(hex) =
         text.strip_prefix("0x").filter(|hex| !hex.is_empty() && hex.bytes().all(|b| b.is_ascii_hexdigit()))
     {
-        return Some(u64::from_str_radix(hex, 16).ok().map(Number::from));
+        return Some(u64::from_str_radix(hex, 16).map(Number::from).map_err(|_| NotKept));
     }
     if let Some(octal) =
         text.strip_prefix("0o").filter(|octal| !octal.is_empty() && octal.bytes().all(|b| (b'0'..=b'7').contains(&b)))
     {
-        return Some(u64::from_str_radix(octal, 8).ok().map(Number::from));
+        return Some(u64::from_str_radix(octal, 8).map(Number::from).map_err(|_| NotKept));
     }
     if matches!(digits.to_ascii_lowercase().as_str(), ".inf") || matches!(text, ".nan" | ".NaN" | ".NAN") {
-        return Some(None);
+        return Some(Err(NotKept));
     }
     let (whole, rest) = digits.split_at(digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len()));
     if rest.is_empty() && !whole.is_empty() {
         let signed = text.strip_prefix('+').unwrap_or(text);
-        return Some(signed.parse::<i64>().map(Number::from).or_else(|_| signed.parse::<u64>().map(Number::from)).ok());
+        let small = signed.parse::<i64>().map(Number::from);
+        return Some(small.or_else(|_| signed.parse::<u64>().map(Number::from)).map_err(|_| NotKept));
     }
     let fraction = rest.strip_prefix('.').unwrap_or(rest);
     let after = fraction.trim_start_matches(|c: char| c.is_ascii_digit());
@@ -253,5 +258,5 @@ pub(super) fn number(text: &str) -> Option<Option<Number>> {
     };
     let is_number = has_digits && exponent && (rest.starts_with('.') || rest.starts_with(['e', 'E']));
     let kept = |number: &Number| is_kept(text, number);
-    is_number.then(|| text.parse::<f64>().ok().and_then(Number::from_f64).filter(kept))
+    is_number.then(|| text.parse::<f64>().ok().and_then(Number::from_f64).filter(kept).ok_or(NotKept))
 }

@@ -162,7 +162,7 @@ fn table(imported: &Imported, out: &mut Output) -> Result<(), Stop> {
         *differs.entry(each.schedule.as_deref().unwrap_or_default()).or_default() += 1;
     }
     let count = |each: &Schedule| differs.get(each.name.as_str()).map(usize::to_string);
-    let rows: Vec<Value> = imported.schedules.iter().map(|each| row(each, count(each), now)).collect();
+    let rows: Vec<Value> = imported.schedules.iter().map(|each| row(each, count(each).as_deref(), now)).collect();
     let columns = [
         ("NAME", Cell::Text("/name")),
         ("WHEN", Cell::Text("/when")),
@@ -174,7 +174,7 @@ fn table(imported: &Imported, out: &mut Output) -> Result<(), Stop> {
     show::rows(out, show::ShowArgs::default(), &columns, &Value::Array(rows))
 }
 
-fn row(schedule: &Schedule, differs: Option<String>, now: Timestamp) -> Value {
+fn row(schedule: &Schedule, differs: Option<&str>, now: Timestamp) -> Value {
     let text = |field: &str| schedule.definition.get(field).cloned().unwrap_or_default();
     let when = ["cron", "every", "at"].into_iter().map(text).find(Value::is_string).unwrap_or_default();
     let target: Option<Target> = serde_json::from_value(text("target")).ok();

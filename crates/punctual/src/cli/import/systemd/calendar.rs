@@ -160,9 +160,8 @@ impl Spec {
         self.months = chain(month, 1, 12)?.unwrap_or(ALL_MONTHS);
         self.days = match (chain_of_days(day, from_end)?, from_end) {
             (None, true) => return Err("`~*` counts nothing from the end".to_owned()),
-            (None, false) => Days::All,
+            (None | Some(0xffff_fffe), false) => Days::All,
             (Some(bits), true) => Days::FromEnd(bits),
-            (Some(0xffff_fffe), false) => Days::All,
             (Some(bits), false) => Days::Counted(bits),
         };
         self.years = year.map_or(Ok(None), years)?;

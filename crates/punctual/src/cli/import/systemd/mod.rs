@@ -271,7 +271,7 @@ fn elapsed(timer: &Unit, reading: &mut Reading) -> Option<Draft> {
             remedy: "nothing; of several the shortest counts there as well".to_owned(),
         });
     }
-    let from = if !after_start.is_empty() { "the last start" } else { "the end of the last run" };
+    let from = if after_start.is_empty() { "the end of the last run" } else { "the last start" };
     let what = format!(
         "{} counts from {from}; `every` counts from slot to slot, on a grid that begins when the \
                         schedule is made, and goes on through a restart of the machine",

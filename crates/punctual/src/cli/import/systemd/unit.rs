@@ -336,17 +336,14 @@ fn escape(characters: &mut std::str::Chars<'_>, word: &mut Vec<u8>) {
         Some('0'..='7') => (byte(code(0, 3, 8)), 3),
         _ => (None, 0),
     };
-    match meaning {
-        Some(bytes) => {
-            word.extend(bytes);
-            *characters = rest[length..].chars();
-        }
-        None => {
-            word.push(b'\\');
-            if let Some(c) = characters.next() {
-                word.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
-            }
-        }
+    if let Some(bytes) = meaning {
+        word.extend(bytes);
+        *characters = rest[length..].chars();
+        return;
+    }
+    word.push(b'\\');
+    if let Some(c) = characters.next() {
+        word.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
     }
 }
 
