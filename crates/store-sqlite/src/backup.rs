@@ -90,6 +90,12 @@ pub fn back_up(from: &Path, to: &Path, in_the_way: InTheWay, progress: impl FnMu
     if to.exists() && in_the_way == InTheWay::Refuse {
         return Err(refused("to", "exists already", "choose another name, or replace it").into());
     }
+    // A copy has no log beside it; whoever works on a store with one would lose what he writes from now on.
+    if beside(to, "-wal").exists()
+        || (to.exists() && std::fs::canonicalize(from).ok() == std::fs::canonicalize(to).ok())
+    {
+        return Err(refused("to", "is a store itself", "choose another name").into());
+    }
     let source = open_store(from, reading_connection)?;
     let aside = Aside::take(to)?;
     let copied = aside.fill(&source, progress)?;
@@ -272,16 +278,9 @@ impl Aside {
     #[cfg(unix)]
     fn belong_like(&self, to: &Path) {
         use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
-        let folder = || std::fs::metadata(folder_of(to)).map(|folder| (folder, 0o600));
-        let Ok((like, mode)) = std::fs::metadata(to)
-            .map(|file| {
-                let mode = file.mode() & 0o777;
-                (file, mode)
-            })
-            .or_else(|_| folder())
-        else {
-            return;
-        };
+        let replaced = std::fs::metadata(to).ok();
+        let mode = replaced.as_ref().map_or(0o600, |file| file.mode() & 0o777);
+        let Some(like) = replaced.or_else(|| std::fs::metadata(folder_of(to)).ok()) else { return };
         // Whoever may not give it away has made it, and is right to have it.
         let _not_ours_to_give = fchown(&self.file, Some(like.uid()), Some(like.gid()));
         let _not_ours_to_change = self.file.set_permissions(PermissionsExt::from_mode(mode));

@@ -138,6 +138,8 @@ async fn c01_a_copy_takes_no_name_that_is_taken_and_old_ones_are_removed_on_requ
     refused(&["backup", "--data", &data, "-o", &copy], "exists already; choose another name, or replace it");
     done(&["backup", "--data", &data, "-o", &copy, "--replace"]);
     refused(&["backup", "--data", &data, "-o", &copy, "--replace", "--keep", "2"], "name the folder");
+    let itself = format!("{data}/punctual.db");
+    refused(&["backup", "--data", &data, "-o", &itself, "--replace"], "is a store itself; choose another name");
 
     let kept = path("kept");
     std::fs::create_dir(&kept).unwrap();
