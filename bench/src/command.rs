@@ -1,7 +1,8 @@
 //! What a command job costs beyond starting its process: guard, log, folder and record, against `posix_spawn`.
 
-use crate::figures::median;
+use crate::figures::{median, middle_half};
 use crate::load::Outcome;
+use crate::report::{self, Bar, Bars, Cell, Group, Plot, Sheet, Survey, Table, Tone, spelled};
 use punctual_core::job::{JobState, NewJob};
 use punctual_core::store::Store;
 use punctual_core::target::Target;
@@ -17,22 +18,50 @@ use std::time::{Duration, Instant};
 const JOBS: u16 = 1000;
 const ROUNDS: usize = 3;
 
-/// Runs `true` a thousand times, each way, several times in turn.
+/// Measures the section `command`: `true` a thousand times, each way, several times in turn.
 pub fn run() -> Outcome<()> {
+    let mut survey = Survey::begin()?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let (mut bare, mut jobs) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
         bare.push(spawn_all()?.as_secs_f64());
-        jobs.push(runtime.block_on(run_all())?.as_secs_f64());
+        jobs.push(runtime.block_on(run_all(&mut survey))?.as_secs_f64());
     }
-    let (bare, jobs) = (median(&bare), median(&jobs));
+    report::keep(sheet(&bare, &jobs), survey)
+}
+
+/// Seconds for all of them, of each round.
+fn sheet(bare: &[f64], jobs: &[f64]) -> Sheet {
     let count = f64::from(JOBS);
-    let each = |seconds: f64| seconds * 1e6 / count;
-    println!("true, {JOBS} times, one after the other (median of {ROUNDS}):");
-    println!("  posix_spawn and wait   {:8.0} us each", each(bare));
-    println!("  as a command job       {:8.0} us each, {:.1} times as long", each(jobs), jobs / bare);
-    println!("  overhead of a job      {:8.0} us, {:.0} jobs a minute", each(jobs - bare), 60.0 * count / jobs);
-    Ok(())
+    let each = |seconds: &[f64]| seconds.iter().map(|seconds| seconds * 1e6 / count).collect::<Vec<f64>>();
+    let (bare, jobs) = (each(bare), each(jobs));
+    let mut sheet = Sheet::new("command", "Commands", "command");
+    sheet.say(format!(
+        "`true`, {JOBS} times, one after the other, {ROUNDS} times in turns: by `posix_spawn` and as jobs of a node with \
+         room for one, on a durable SQLite store."
+    ));
+    let mut table = Table::new("", ["what", "each"]);
+    let (of_bare, of_jobs) = (median(&bare), median(&jobs));
+    for (what, time) in
+        [("`posix_spawn` and wait", of_bare), ("as a command job", of_jobs), ("overhead", of_jobs - of_bare)]
+    {
+        table.row([Cell::words(what), Cell::with_unit(time, 0, "µs")]);
+    }
+    table.note = format!(
+        "That is {} times the bare process, or {} jobs a minute.",
+        spelled(of_jobs / of_bare, 1),
+        spelled(60e6 / of_jobs, 0)
+    );
+    sheet.tables.push(table);
+    let bar = |label, tone, times: &[f64]| Bar::new(label, tone, median(times), Some(middle_half(times)));
+    let both = vec![bar("posix_spawn and wait", Tone::Raw, &bare), bar("as a command job", Tone::Ours, &jobs)];
+    sheet.plots.push(Plot::Bars(Bars {
+        title: "One run of true".to_owned(),
+        unit: "µs".to_owned(),
+        groups: vec![Group { name: String::new(), bars: both }],
+        ..Bars::default()
+    }));
+    sheet
 }
 
 /// The raw limit: the standard library starts a process without a closure by `posix_spawn`.
@@ -49,9 +78,10 @@ fn spawn_all() -> Outcome<Duration> {
 }
 
 /// The same as jobs of a node with room for one, on a durable store.
-async fn run_all() -> Outcome<Duration> {
+async fn run_all(survey: &mut Survey) -> Outcome<Duration> {
     let folder = tempfile::tempdir()?;
     let store = Arc::new(SqliteStore::open(&folder.path().join("bench.db"), SqliteOptions::default())?);
+    survey.sqlite(&store).await?;
     let made = store.enqueue_jobs(vec![NewJob::new(Target::command(["true"])); usize::from(JOBS)]).await?;
     let executors = Executors::default().with("command", Arc::new(CommandExecutor::default()));
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();

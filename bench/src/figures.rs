@@ -1,5 +1,6 @@
 //! Figures as ratios: what was measured beside its reference, medians with their spread.
 
+use crate::report::{Bar, Bars, Cell, Group, Mark, Plot, Table, Tone};
 use std::collections::BTreeMap;
 
 /// What is measured, in units per second.
@@ -38,6 +39,11 @@ pub enum Figure {
 }
 
 impl Figure {
+    /// Whether less is better.
+    fn is_cost(self) -> bool {
+        self >= Self::WalOfEnqueue
+    }
+
     fn words(self) -> &'static str {
         match self {
             Self::EnqueueBatched => "enqueue, batches of 500",
@@ -59,21 +65,19 @@ impl Figure {
     }
 }
 
-/// Collects rounds and prints the table.
+/// Collects rounds, and makes a table and bars of them.
 #[derive(Debug)]
 pub struct Report {
-    title: &'static str,
     /// What the reference and what is measured are called.
     sides: [&'static str; 2],
-    rounds: usize,
     ours: BTreeMap<Figure, Vec<f64>>,
     reference: BTreeMap<Figure, Vec<f64>>,
 }
 
 impl Report {
     /// An empty report.
-    pub fn new(title: &'static str, sides: [&'static str; 2], rounds: usize) -> Self {
-        Self { title, sides, rounds, ours: BTreeMap::new(), reference: BTreeMap::new() }
+    pub fn new(sides: [&'static str; 2]) -> Self {
+        Self { sides, ours: BTreeMap::new(), reference: BTreeMap::new() }
     }
 
     /// Adds what one round measured on one side.
@@ -83,27 +87,50 @@ impl Report {
     }
 
     /// One line for each figure: medians of both sides, the median of the ratios that the rounds had, and how far these
-    /// lay apart: the middle half. A table in the form that `bench/RESULTS.md` keeps.
-    pub fn print(&self) {
-        println!("{}; medians of {} rounds in alternating order\n", self.title, self.rounds);
-        println!(
-            "| {:<34} | {:>10} | {:>10} | {:>5} | middle half |",
-            "per second unless said", self.sides[0], self.sides[1], "ratio"
-        );
-        println!("| --- | ---: | ---: | ---: | --- |");
+    /// lay apart: the middle half.
+    pub fn table(&self, words: &str) -> Table {
+        let [reference, ours] = self.sides;
+        let mut table = Table::new(words, ["per second unless said", reference, ours, "ratio", "middle half"]);
         for (figure, ours) in &self.ours {
-            let reference = &self.reference[figure];
-            let ratios: Vec<f64> = ours.iter().zip(reference).map(|(ours, reference)| ours / reference).collect();
-            println!(
-                "| {:<34} | {:>10.0} | {:>10.0} | {:>5.2} | {} |",
-                figure.words(),
-                median(reference),
-                median(ours),
-                median(&ratios),
-                spread(&ratios),
-            );
+            let ratios = self.ratios(*figure);
+            let reference = median(&self.reference[figure]);
+            table.row([
+                Cell::words(figure.words()),
+                Cell::number(reference, 0),
+                Cell::number(median(ours), 0),
+                Cell::number(median(&ratios), 2),
+                Cell::range(middle_half(&ratios), 2),
+            ]);
         }
+        table
     }
+
+    /// The ratios as bars: of speeds, or of what it costs.
+    pub fn bars(&self, costs: bool) -> Vec<Bar> {
+        let figures = self.ours.keys().filter(|figure| figure.is_cost() == costs);
+        let bar = |figure: &Figure| {
+            let ratios = self.ratios(*figure);
+            Bar::new(figure.words(), Tone::Ours, median(&ratios), Some(middle_half(&ratios)))
+        };
+        figures.map(bar).collect()
+    }
+
+    /// The median of the ratios that the rounds had.
+    pub fn ratio(&self, figure: Figure) -> f64 {
+        median(&self.ratios(figure))
+    }
+
+    /// What each round of ours was to the reference's.
+    fn ratios(&self, figure: Figure) -> Vec<f64> {
+        let of = |side: &BTreeMap<Figure, Vec<f64>>| side.get(&figure).cloned().unwrap_or_default();
+        of(&self.ours).iter().zip(of(&self.reference)).map(|(ours, reference)| ours / reference).collect()
+    }
+}
+
+/// Bars that are ratios, with the line at which they are as good as the reference.
+pub fn ratio_bars(title: &str, groups: Vec<(&str, Vec<Bar>)>, marks: Vec<Mark>) -> Plot {
+    let groups = groups.into_iter().map(|(name, bars)| Group { name: name.to_owned(), bars }).collect();
+    Plot::Bars(Bars { title: title.to_owned(), unit: String::new(), digits: 2, groups, marks })
 }
 
 fn sorted(values: &[f64]) -> Vec<f64> {
@@ -117,10 +144,15 @@ pub fn median(values: &[f64]) -> f64 {
     sorted(values).get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-fn spread(values: &[f64]) -> String {
+/// Where the middle half of what was measured begins and ends.
+pub fn middle_half(values: &[f64]) -> (f64, f64) {
     let sorted = sorted(values);
-    match (sorted.get(sorted.len() / 4), sorted.get(sorted.len() * 3 / 4)) {
-        (Some(low), Some(high)) => format!("{low:.2} to {high:.2}"),
-        _ => "-".to_owned(),
-    }
+    let at = |place: usize| sorted.get(place).copied().unwrap_or(f64::NAN);
+    (at(sorted.len() / 4), at(sorted.len() * 3 / 4))
+}
+
+/// The value below which so many of a hundred lie.
+pub fn percentile(values: &[f64], percent: usize) -> f64 {
+    let sorted = sorted(values);
+    sorted.get((sorted.len() * percent / 100).min(sorted.len().saturating_sub(1))).copied().unwrap_or(f64::NAN)
 }

@@ -2,12 +2,13 @@
 //! the server's, on a durable throw-away PostgreSQL. Beside it the same rows by hand-written SQL over as many connections
 //! as the server has, at the same rate, in the same run.
 
-use crate::figures::median;
+use crate::figures::{median, percentile};
 use crate::http_client::Connection;
 use crate::http_lists;
 use crate::load::{Outcome, each};
-use crate::raw_postgres::Raw;
+use crate::report::{self, Cell, Goal, Plot, Sheet, Strip, Strips, Survey, Table, Tone, spelled};
 use punctual_core::store::Store;
+use punctual_measure::raw::postgres::Raw;
 use punctual_server::{AppState, Settings, first_admin_token, serve};
 use punctual_store_postgres::{PostgresOptions, PostgresStore};
 use punctual_testkit::postgres::{Database, PrivateServer};
@@ -31,8 +32,13 @@ const WARM_UP: Duration = Duration::from_secs(3);
 
 const JOB: &str = r#"{"target":{"kind":"task","name":"noop"}}"#;
 
-/// Prints the tables: `secs` of load, and lists at `rows` rows.
+/// Measures the section `http`: `secs` of load, and lists at `rows` rows.
 pub fn run(secs: u64, rows: i64) -> Outcome<()> {
+    if rows < http_lists::LEAST_ROWS {
+        let least = http_lists::LEAST_ROWS;
+        return Err(format!("{rows} rows are too few for lists that go far down; ask for {least} or more").into());
+    }
+    let mut survey = Survey::begin()?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let server = PrivateServer::start(true);
     runtime.block_on(async {
@@ -49,13 +55,50 @@ pub fn run(secs: u64, rows: i64) -> Outcome<()> {
         let (_, measured) = offer(http, Duration::from_secs(secs)).await?;
         let (_, after) = offer(raw, half).await?;
         reference.add(after);
-        print(&reference, &measured, secs);
         let stored = stored(&databases[1]).await?;
         if measured.errors > 0 || stored < i64::from(RATE) * i64::try_from(secs)? {
             return Err(format!("{} errors, {stored} jobs stored: {:?}", measured.errors, measured.first_error).into());
         }
-        http_lists::measure(&databases[1], &ours, rows).await
+        let mut sheet = sheet(&reference, &measured, secs, rows);
+        let (table, plot) = http_lists::measure(&databases[1], &ours, rows).await?;
+        sheet.tables.push(table);
+        sheet.plots.push(plot);
+        survey.postgres(&server, &databases[1].connect().await).await?;
+        report::keep(sheet, survey)
     })
+}
+
+fn sheet(reference: &Seen, measured: &Seen, secs: u64, rows: i64) -> Sheet {
+    let mut sheet = Sheet::new("http", "The HTTP API", &format!("http {secs} {rows}"));
+    sheet.say(format!(
+        "{} enqueue requests a second for {secs} s from another process, over {CALLERS} connections that are kept open, on \
+         PostgreSQL. The reference writes the same rows by SQL over {CONNECTIONS} connections at the same rate, half \
+         before and half after.",
+        spelled(f64::from(RATE), 0)
+    ));
+    sheet.answer(Goal::HttpErrors, "", each(measured.errors));
+    let mut table = Table::new("", ["milliseconds from when it was due", "raw SQL", "HTTP", "ratio"]);
+    let mut row = |what: &str, raw: f64, ours: f64| {
+        let numbers = [raw, ours, ours / raw].map(|value| Cell::number(value, 2));
+        table.row(std::iter::once(Cell::words(what)).chain(numbers));
+    };
+    row("p50", median(&reference.latencies), median(&measured.latencies));
+    row("p99", percentile(&reference.latencies, 99), percentile(&measured.latencies, 99));
+    row("max", percentile(&reference.latencies, 100), percentile(&measured.latencies, 100));
+    row("achieved, per second", reference.rate(), measured.rate());
+    table.note = format!("Errors: {} of {}.", measured.errors, spelled(each(measured.latencies.len()), 0));
+    sheet.tables.push(table);
+    let strip = |label, tone, seen: &Seen| {
+        Strip::new(label, tone, (median(&seen.latencies), percentile(&seen.latencies, 99)), None)
+    };
+    sheet.plots.push(Plot::Strips(Strips {
+        title: format!("{} enqueue requests a second, from when each was due", spelled(f64::from(RATE), 0)),
+        unit: "ms".to_owned(),
+        digits: 2,
+        rows: vec![strip("raw SQL", Tone::Raw, reference), strip("HTTP", Tone::Ours, measured)],
+        marks: Vec::new(),
+    }));
+    sheet
 }
 
 /// The server, in a process of its own.
@@ -127,10 +170,10 @@ async fn http_callers(server: &Server) -> Outcome<Vec<Caller>> {
 }
 
 async fn raw_callers(database: &Database) -> Outcome<Vec<Caller>> {
-    let first = Raw::open(database).await?;
+    let first = Raw::open(database.connect().await).await?;
     let mut callers = Vec::new();
     for _ in 1..CONNECTIONS {
-        callers.push(Caller::Raw(first.beside(database).await?));
+        callers.push(Caller::Raw(first.beside(database.connect().await).await?));
     }
     callers.push(Caller::Raw(first));
     Ok(callers)
@@ -199,26 +242,4 @@ async fn offer(callers: Vec<Caller>, lasting: Duration) -> Outcome<(Vec<Caller>,
 async fn stored(database: &Database) -> Outcome<i64> {
     let count = "SELECT count(*) FROM punctual_internal.jobs";
     Ok(database.connect().await.query_one(count, &[]).await?.get(0))
-}
-
-/// The value below which so many of a hundred lie.
-pub fn percentile(values: &[f64], percent: usize) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    sorted.get((sorted.len() * percent / 100).min(sorted.len().saturating_sub(1))).copied().unwrap_or(f64::NAN)
-}
-
-fn print(reference: &Seen, measured: &Seen, secs: u64) {
-    println!("{RATE} enqueue requests a second for {secs} s from another process, {CALLERS} connections kept open;");
-    println!(
-        "reference: the same rows by SQL over {CONNECTIONS} connections at the same rate, half before, half after\n"
-    );
-    println!("| milliseconds from when it was due | raw SQL | HTTP | ratio |");
-    println!("| --- | ---: | ---: | ---: |");
-    let row = |what: &str, raw: f64, ours: f64| println!("| {what} | {raw:.2} | {ours:.2} | {:.2} |", ours / raw);
-    row("p50", median(&reference.latencies), median(&measured.latencies));
-    row("p99", percentile(&reference.latencies, 99), percentile(&measured.latencies, 99));
-    row("max", percentile(&reference.latencies, 100), percentile(&measured.latencies, 100));
-    row("achieved, per second", reference.rate(), measured.rate());
-    println!("\nerrors: {} of {} (goal: none)\n", measured.errors, measured.latencies.len());
 }

@@ -1,9 +1,10 @@
 //! How long the lists of the API take when there are a million of what they show.
 
-use crate::figures::median;
-use crate::http::{Server, percentile};
+use crate::figures::{median, percentile};
+use crate::http::Server;
 use crate::http_client::Connection;
 use crate::load::Outcome;
+use crate::report::{Cell, Plot, Strip, Strips, Table, Tone, spelled};
 use punctual_testkit::postgres::Database;
 use serde_json::Value;
 use std::time::Instant;
@@ -13,6 +14,9 @@ const TIMES: usize = 100;
 
 /// How many pages are passed to get far down.
 const DOWN: usize = 10;
+
+/// What the rarest list needs to go that far down, by pages of 500: one job in a hundred failed.
+pub const LEAST_ROWS: i64 = 600_000;
 
 /// Fills the tables that lists are read from. One job a second until now, so that cursors lead far down; a hundred
 /// schedules share them, one in a hundred failed.
@@ -81,8 +85,8 @@ const LISTS: [(&str, bool); 21] = [
     ("/stats/series?window=7d", false),
 ];
 
-/// Fills the database and prints the table.
-pub async fn measure(database: &Database, server: &Server, rows: i64) -> Outcome<()> {
+/// Fills the database and measures every list.
+pub async fn measure(database: &Database, server: &Server, rows: i64) -> Outcome<(Table, Plot)> {
     let client = database.connect().await;
     for (what, sql) in FILL {
         client.execute(sql, &[&rows]).await.map_err(|error| format!("fill the {what}: {error:?}"))?;
@@ -90,24 +94,28 @@ pub async fn measure(database: &Database, server: &Server, rows: i64) -> Outcome
     client.batch_execute("ANALYZE").await?;
     let mut connection = Connection::open(server.address, &server.token).await?;
     let nothing = median(&times(&mut connection, LISTS[0].0).await?);
-    println!(
-        "Lists at {rows} jobs, runs and rows of the audit log, pages of 50; the reference is a request that reads\n\
-              nothing, {nothing:.2} ms\n"
+    let rows = spelled(f64::from(u32::try_from(rows)?), 0);
+    let words = format!(
+        "Lists at {rows} jobs, runs and rows of the audit log, pages of 50; the reference is a request that reads nothing, \
+         {nothing:.2} ms."
     );
-    println!("| list | p50 ms | p99 ms | p50 / reference |\n| --- | ---: | ---: | ---: |");
+    let mut table = Table::new(&words, ["list", "p50 ms", "p99 ms", "p50 / reference"]);
+    let mut strips = Vec::new();
+    let mut line = |what: &str, times: &[f64]| {
+        let (p50, p99) = (median(times), percentile(times, 99));
+        let numbers = [Cell::number(p50, 2), Cell::number(p99, 2), Cell::number(p50 / nothing, 1)];
+        table.row(std::iter::once(Cell::words(what)).chain(numbers));
+        strips.push(Strip::new(what, Tone::Ours, (p50, p99), None));
+    };
     for (path, is_deep) in LISTS {
-        line(path, &times(&mut connection, path).await?, nothing);
+        line(path, &times(&mut connection, path).await?);
         if is_deep {
             let deep = far_down(&mut connection, path).await?;
-            line(&format!("{path}, after {DOWN} pages of 500"), &times(&mut connection, &deep).await?, nothing);
+            line(&format!("{path}, after {DOWN} pages of 500"), &times(&mut connection, &deep).await?);
         }
     }
-    Ok(())
-}
-
-fn line(what: &str, times: &[f64], reference: f64) {
-    let p50 = median(times);
-    println!("| {what} | {p50:.2} | {:.2} | {:.1} |", percentile(times, 99), p50 / reference);
+    let (title, unit) = (format!("Lists at {rows} rows"), "ms".to_owned());
+    Ok((table, Plot::Strips(Strips { title, unit, digits: 2, rows: strips, marks: Vec::new() })))
 }
 
 async fn times(connection: &mut Connection, path: &str) -> Outcome<Vec<f64>> {

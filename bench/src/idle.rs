@@ -1,6 +1,7 @@
 //! What a node costs that has nothing to do: its share of a core and its memory, with many schedules stored.
 
-use crate::load::Outcome;
+use crate::load::{Outcome, each};
+use crate::report::{self, Cell, Goal, Sheet, Survey, Table};
 use punctual_core::name::Name;
 use punctual_core::schedule::ScheduleDefinition;
 use punctual_core::store::Store;
@@ -23,22 +24,40 @@ const WATCHED: Duration = Duration::from_secs(30);
 /// Linux counts a process's time in hundredths of a second.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// Prints the figures of both stores.
+/// Measures the section `idle`.
 pub fn run(schedules: usize) -> Outcome<()> {
+    let mut survey = Survey::begin()?;
+    let mut sheet = Sheet::new("idle", "Idle", &format!("idle {schedules}"));
+    sheet.say(format!(
+        "A node that has nothing to do, watched for {} s after as long to settle, with {} schedules stored.",
+        WATCHED.as_secs(),
+        report::spelled(each(schedules), 0)
+    ));
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     runtime.block_on(async {
         let folder = tempfile::tempdir()?;
         let file = folder.path().join("idle.db");
         let store = Arc::new(SqliteStore::open(&file, SqliteOptions::default())?);
         fill(&store, schedules).await?;
+        survey.sqlite(&store).await?;
         drop(store);
-        watch("SQLite", &format!("sqlite:{}", file.display()), schedules).await?;
+        let on_sqlite = watch(&format!("sqlite:{}", file.display())).await?;
         let server = PrivateServer::start(true);
         let database = Database::empty_on(&server).await;
         let store = Arc::new(PostgresStore::connect(&database.url(), PostgresOptions::default()).await?);
         fill(&store, schedules).await?;
+        survey.postgres(&server, &database.connect().await).await?;
         drop(store);
-        watch("PostgreSQL", &database.url(), schedules).await
+        let on_postgres = watch(&database.url()).await?;
+        let mut table = Table::new("", ["store", "of a core", "memory"]);
+        for (store, (percent, megabytes)) in [("SQLite", on_sqlite), ("PostgreSQL", on_postgres)] {
+            let cells = [Cell::with_unit(percent, 2, "%"), Cell::with_unit(megabytes, 1, "MB")];
+            table.row(std::iter::once(Cell::words(store)).chain(cells));
+            sheet.answer(Goal::IdleCore, store, percent);
+            sheet.answer(Goal::IdleMemory, store, megabytes);
+        }
+        sheet.tables.push(table);
+        report::keep(sheet, survey)
     })
 }
 
@@ -65,30 +84,30 @@ async fn fill<S: Store + 'static>(store: &Arc<S>, schedules: usize) -> Outcome<(
     Ok(())
 }
 
-/// A process of its own, so that nothing but the node is counted.
-async fn watch(title: &str, url: &str, schedules: usize) -> Outcome<()> {
-    let mut child =
-        Node(Command::new(std::env::current_exe()?).args(["idle-node", url]).stdout(Stdio::piped()).spawn()?);
-    let stdout = child.0.stdout.take().ok_or("the node has no output")?;
-    let mut line = String::new();
-    std::io::BufReader::new(stdout).read_line(&mut line)?;
-    if line.trim() != "ready" {
-        return Err(format!("the node did not come to work: {line}").into());
-    }
+/// A process of its own, so that nothing but the node is counted: percent of a core, and megabytes.
+async fn watch(url: &str) -> Outcome<(f64, f64)> {
+    let child = Node::start(url)?;
     tokio::time::sleep(WATCHED).await;
     let before = cpu_ticks(child.0.id())?;
     tokio::time::sleep(WATCHED).await;
     let share = (cpu_ticks(child.0.id())? - before) / TICKS_PER_SECOND / WATCHED.as_secs_f64();
-    println!(
-        "{title}, {schedules} schedules: {:.2} % of a core (goal: under 1), {:.1} MB (goal: under 40)",
-        share * 100.0,
-        resident_megabytes(child.0.id())?
-    );
-    Ok(())
+    Ok((share * 100.0, resident_megabytes(child.0.id())?))
 }
 
-/// Ends with this.
-struct Node(Child);
+/// A node in a process of its own, which ends with this.
+pub struct Node(Child);
+
+impl Node {
+    /// Starts one and waits until it has come to work.
+    pub fn start(url: &str) -> Outcome<Self> {
+        let mut child =
+            Self(Command::new(std::env::current_exe()?).args(["idle-node", url]).stdout(Stdio::piped()).spawn()?);
+        let stdout = child.0.stdout.take().ok_or("the node has no output")?;
+        let mut line = String::new();
+        std::io::BufReader::new(stdout).read_line(&mut line)?;
+        if line.trim() == "ready" { Ok(child) } else { Err(format!("the node did not come to work: {line}").into()) }
+    }
+}
 
 impl Drop for Node {
     fn drop(&mut self) {

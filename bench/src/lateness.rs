@@ -3,7 +3,9 @@
 //! A whole node with its usual options, on a durable store. Beside each figure stands what the store alone takes to
 //! write one job in the same run, because a disk that is slow is slow for both.
 
+use crate::figures::percentile;
 use crate::load::Outcome;
+use crate::report::{self, Cell, Goal, Plot, Sheet, Strip, Strips, Survey, Table, Tone};
 use jiff::{SignedDuration, Timestamp};
 use punctual_core::job::NewJob;
 use punctual_core::name::Name;
@@ -28,55 +30,103 @@ const ENQUEUES: u64 = 300;
 /// A start: when, and for which slot if there is one.
 type Start = (Timestamp, Option<Timestamp>);
 
+/// A store, and from where its jobs come.
+type Place = (&'static str, &'static str);
+
 /// A node that works until it is aborted.
 type Node = tokio::task::JoinHandle<StoreResult<()>>;
 
-/// Prints the figures of both stores.
+const TO_START: &str = "enqueue to start";
+const SLOT_TO_START: &str = "slot to start";
+
+/// What was waited for, in milliseconds.
+struct Waits {
+    /// The store.
+    on: &'static str,
+    /// From where the job or the schedule was made.
+    from: &'static str,
+    what: &'static str,
+    milliseconds: Vec<f64>,
+}
+
+/// Measures the section `lateness`.
 pub fn run() -> Outcome<()> {
+    let mut survey = Survey::begin()?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    println!("{:<44} {:>9} {:>9} {:>9}   goal", "milliseconds", "p50", "p99", "most");
     runtime.block_on(async {
         let folder = tempfile::tempdir()?;
         let open = || SqliteStore::open(&folder.path().join("late.db"), SqliteOptions::default());
         let (one, other) = (Arc::new(open()?), Arc::new(open()?));
-        measure("SQLite", one.clone(), one).await?;
-        measure("SQLite, from another process", Arc::new(open()?), other).await?;
+        survey.sqlite(&one).await?;
+        let mut all = measure(("SQLite", "the same process"), one.clone(), one).await?;
+        all.extend(measure(("SQLite", "another process"), Arc::new(open()?), other).await?);
         let server = PrivateServer::start(true);
         let database = Database::empty_on(&server).await;
         let (url, options) = (database.url(), PostgresOptions::default());
         let one = PostgresStore::connect(&url, options.clone()).await?;
         let other = PostgresStore::connect(&url, options).await?;
-        measure("PostgreSQL, from another process", Arc::new(one), Arc::new(other)).await?;
-        by_sql(Arc::new(PostgresStore::connect(&url, PostgresOptions::default()).await?), &database).await
+        survey.postgres(&server, &database.connect().await).await?;
+        all.extend(measure(("PostgreSQL", "another process"), Arc::new(one), Arc::new(other)).await?);
+        let one = PostgresStore::connect(&url, PostgresOptions::default()).await?;
+        all.extend(by_sql(Arc::new(one), &database).await?);
+        report::keep(sheet(&all), survey)
     })
 }
 
+fn sheet(all: &[Waits]) -> Sheet {
+    let mut sheet = Sheet::new("lateness", "Lateness", "lateness");
+    sheet.say(format!(
+        "A whole node with its usual options on a durable store that has nothing else to do: {ENQUEUES} jobs with pauses, \
+         and {FIRES} fires of {SCHEDULES} schedules."
+    ));
+    let mut table = Table::new("", ["store", "from", "milliseconds", "p50", "p99", "max"]);
+    let mut rows = Vec::new();
+    for Waits { on, from, what, milliseconds } in all {
+        let at = |percent| percentile(milliseconds, percent);
+        let words = [*on, *from, *what].map(Cell::words);
+        table.row(words.into_iter().chain([50, 99, 100].map(|percent| Cell::number(at(percent), 2))));
+        rows.push(Strip::new(format!("{on}, {from}: {what}"), Tone::Ours, (at(50), at(99)), None));
+        // The goals are about a node that is notified, which only PostgreSQL does between processes.
+        if *from == (if *on == "SQLite" { "the same process" } else { "another process" }) {
+            match *what {
+                TO_START => sheet.answer(Goal::EnqueueToStart, on, at(50)),
+                SLOT_TO_START => sheet.answer(Goal::SlotToStart, on, at(99)),
+                _ => {}
+            }
+        }
+    }
+    "SQLite has no notification between processes: a node looks at the file's version ten times a second."
+        .clone_into(&mut table.note);
+    sheet.tables.push(table);
+    let (title, unit) = ("How late".to_owned(), "ms".to_owned());
+    sheet.plots.push(Plot::Strips(Strips { title, unit, digits: 2, rows, marks: Vec::new() }));
+    sheet
+}
+
 /// The same for a job that SQL makes in a transaction of its own, as any language can.
-async fn by_sql(works: Arc<dyn Store>, database: &Database) -> Outcome<()> {
-    println!("PostgreSQL, by SQL");
+async fn by_sql(works: Arc<dyn Store>, database: &Database) -> Outcome<Vec<Waits>> {
     let (node, mut starts) = working(works).await?;
     let client = database.connect().await;
     let make = async || {
         client.batch_execute("BEGIN; SELECT punctual.add_job('tick', '{\"n\": 1}'); COMMIT").await?;
         Ok(())
     };
-    jobs(make, &mut starts).await?;
+    let waits = jobs(("PostgreSQL", "SQL, `add_job` in a transaction"), make, &mut starts).await?;
     node.abort();
-    Ok(())
+    Ok(waits.into())
 }
 
 /// A node on one handle of a store; another handle is where jobs and schedules are made.
-async fn measure(title: &str, works: Arc<dyn Store>, makes: Arc<dyn Store>) -> Outcome<()> {
-    println!("{title}");
+async fn measure(place: Place, works: Arc<dyn Store>, makes: Arc<dyn Store>) -> Outcome<Vec<Waits>> {
     let (node, mut starts) = working(works).await?;
     let make = async || {
         makes.enqueue_jobs(vec![NewJob::new(Target::task("tick"))]).await?;
         Ok(())
     };
-    jobs(make, &mut starts).await?;
-    fires(&*makes, &mut starts).await?;
+    let of_jobs = jobs(place, make, &mut starts).await?;
+    let of_fires = fires(place, &*makes, &mut starts).await?;
     node.abort();
-    Ok(())
+    Ok(of_jobs.into_iter().chain(of_fires).collect())
 }
 
 /// A node that has come to work, and what it starts.
@@ -102,7 +152,9 @@ async fn working(works: Arc<dyn Store>) -> Outcome<(Node, UnboundedReceiver<Star
 }
 
 /// From the call that makes a job to its start, with pauses in which the node goes idle.
-async fn jobs(mut make: impl AsyncFnMut() -> Outcome<()>, starts: &mut UnboundedReceiver<Start>) -> Outcome<()> {
+async fn jobs(
+    place: Place, mut make: impl AsyncFnMut() -> Outcome<()>, starts: &mut UnboundedReceiver<Start>,
+) -> Outcome<[Waits; 2]> {
     let (mut waits, mut writes) = (Vec::new(), Vec::new());
     for n in 0..ENQUEUES {
         tokio::time::sleep(Duration::from_millis(30 + 53 * n % 140)).await;
@@ -112,13 +164,11 @@ async fn jobs(mut make: impl AsyncFnMut() -> Outcome<()>, starts: &mut Unbounded
         let (started, _) = starts.recv().await.ok_or("the node ended")?;
         waits.push(started.duration_since(asked));
     }
-    print("  from enqueue to start", waits, "p50 under 5");
-    print("  of that, the enqueue itself", writes, "");
-    Ok(())
+    Ok([waited(place, TO_START, &waits), waited(place, "of that, the enqueue itself", &writes)])
 }
 
 /// From a slot to the start of its job.
-async fn fires(store: &dyn Store, starts: &mut UnboundedReceiver<Start>) -> Outcome<()> {
+async fn fires(place: Place, store: &dyn Store, starts: &mut UnboundedReceiver<Start>) -> Outcome<[Waits; 2]> {
     let mut made = Vec::new();
     for n in 0..SCHEDULES {
         let name = Name::new(format!("tick {n} {}", Timestamp::now()))?;
@@ -139,13 +189,9 @@ async fn fires(store: &dyn Store, starts: &mut UnboundedReceiver<Start>) -> Outc
             slots.iter().filter(|row| row.job_id.is_some()).map(|row| row.decided_at.duration_since(row.slot_at)),
         );
     }
-    print("  from the slot to its decision", decided, "p99 under 20");
-    print("  from the slot to the start of its job", waits, "p99 under 20");
-    Ok(())
+    Ok([waited(place, "slot to decision", &decided), waited(place, SLOT_TO_START, &waits)])
 }
 
-fn print(what: &str, mut times: Vec<SignedDuration>, goal: &str) {
-    times.sort_unstable();
-    let at = |share: usize| times[(times.len() * share / 100).min(times.len() - 1)].as_secs_f64() * 1000.0;
-    println!("{what:<44} {:>9.2} {:>9.2} {:>9.2}   {goal}", at(50), at(99), at(100));
+fn waited((on, from): Place, what: &'static str, times: &[SignedDuration]) -> Waits {
+    Waits { on, from, what, milliseconds: times.iter().map(|time| time.as_secs_f64() * 1000.0).collect() }
 }

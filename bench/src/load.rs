@@ -11,8 +11,7 @@ use punctual_core::timing::TimingSpec;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// What goes wrong in a benchmark ends it.
-pub type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
+pub use punctual_measure::Outcome;
 
 /// Jobs in each measure; enough for some seconds on a slow disk.
 pub const JOBS: usize = 20_000;

@@ -1,9 +1,12 @@
 //! Benchmarks as ratios to a reference measured in the same run.
 
+mod claimers;
 mod command;
+mod compare;
 mod cpu;
 mod cron;
 mod figures;
+mod fill;
 mod growth;
 mod http;
 mod http_client;
@@ -13,53 +16,88 @@ mod lateness;
 mod limits;
 mod load;
 mod notify;
+mod peers;
 mod postgres;
-mod raw_postgres;
+mod quick;
+mod report;
 mod sqlite;
+mod startup;
 
+use load::Outcome;
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: punctual-bench command | cron | sqlite | postgres | growth [RUNS SCHEDULES] | lateness | limits \
-                     | idle [SCHEDULES] | notify | http [SECONDS ROWS]";
+const USAGE: &str = "usage: punctual-bench SECTION [--print-only]
+sections: quick | claimers | command | cron | sqlite | postgres | growth [RUNS JOBS SCHEDULES] | startup [SCHEDULES]
+          | lateness | limits | idle [SCHEDULES] | notify | http [SECONDS ROWS]
+          | compare [PART] [ROUNDS PERCENT] [PEER ...], PART being drain | sqlite | enqueue | latency | sustained
+          | slots, and all peers playing unless some are named
+Each is printed, saved in bench/results and rendered into bench/RESULTS.md; --print-only only prints.
+`punctual-bench render` makes the page and its drawings of what is saved.
+`punctual-bench peer [NAME REQUEST]` shows the peers, or plays one of them.";
 
 fn main() -> ExitCode {
-    match std::env::args().nth(1).as_deref() {
-        Some("command") => return told(command::run()),
-        Some("cron") => cron::run(),
-        Some("sqlite") => return told(sqlite::run()),
-        Some("postgres") => return told(postgres::run()),
-        Some("growth") => return told(growth::run(number(2, 10_000_000), number(3, 1_000_000))),
-        Some("limits") => return told(limits::run()),
-        Some("notify") => return told(notify::run()),
-        Some("lateness") => return told(lateness::run()),
-        Some("idle") => {
-            return told(idle::run(usize::try_from(number(2, 100_000)).unwrap_or_default()));
-        }
-        Some("http") => return told(http::run(number(2, 60).unsigned_abs(), number(3, 1_000_000))),
-        // What `http` calls, in a process of its own.
-        Some("http-server") => return told(http::serve_on(&std::env::args().nth(2).unwrap_or_default())),
-        // What `idle` watches, in a process of its own.
-        Some("idle-node") => return told(idle::node(&std::env::args().nth(2).unwrap_or_default())),
-        Some("help" | "--help") => println!("{USAGE}"),
-        _ => {
-            eprintln!("{USAGE}");
-            return ExitCode::from(2);
-        }
-    }
-    ExitCode::SUCCESS
-}
-
-/// A number among the arguments, or the usual one.
-fn number(n: usize, usual: i64) -> i64 {
-    std::env::args().nth(n).and_then(|text| text.parse().ok()).unwrap_or(usual)
-}
-
-fn told(outcome: load::Outcome<()>) -> ExitCode {
-    match outcome {
+    let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != report::PRINT_ONLY).collect();
+    let Some((section, rest)) = arguments.split_first() else {
+        eprintln!("{USAGE}");
+        return ExitCode::from(2);
+    };
+    match run(section, rest) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("punctual-bench: {error}");
             ExitCode::FAILURE
         }
+    }
+}
+
+fn run(section: &str, rest: &[String]) -> Outcome<()> {
+    let number = |at, usual| number(rest, at, usual);
+    match section {
+        "claimers" => claimers::run(),
+        "command" => command::run(),
+        "compare" => {
+            let (part, at) = match rest.first() {
+                Some(word) if word.parse::<i64>().is_err() => (Some(word.as_str()), 1),
+                _ => (None, 0),
+            };
+            let (rounds, percent) = (usize::try_from(number(at, 3)?)?, usize::try_from(number(at + 1, 100)?)?);
+            let only = rest.get(at + 2..).unwrap_or_default().to_vec();
+            compare::run(part, &compare::Extent { rounds, percent, only })
+        }
+        "cron" => cron::run(),
+        "quick" | "--quick" => quick::run(),
+        "sqlite" => sqlite::run(),
+        "postgres" => postgres::run(),
+        "growth" => growth::run(growth::Sizes {
+            history: number(0, 10_000_000)?,
+            depth: number(1, 1_000_000)?,
+            schedules: number(2, 1_000_000)?,
+        }),
+        "startup" => startup::run(number(0, 100_000)?),
+        "limits" => limits::run(),
+        "notify" => notify::run(),
+        "lateness" => lateness::run(),
+        "idle" => idle::run(usize::try_from(number(0, 100_000)?)?),
+        "http" => http::run(number(0, 60)?.unsigned_abs(), number(1, 1_000_000)?),
+        "peer" => peers::run(rest.first().map(String::as_str), rest.get(1).map(String::as_str)),
+        "render" => report::render(),
+        // What `http` calls, in a process of its own.
+        "http-server" => http::serve_on(&rest.first().cloned().unwrap_or_default()),
+        // What `idle` and `startup` watch, in a process of its own.
+        "idle-node" => idle::node(&rest.first().cloned().unwrap_or_default()),
+        "help" | "--help" => {
+            println!("{USAGE}");
+            Ok(())
+        }
+        _ => Err(format!("no section is called {section}\n{USAGE}").into()),
+    }
+}
+
+/// A number among the arguments, or the usual one.
+fn number(arguments: &[String], at: usize, usual: i64) -> Outcome<i64> {
+    let Some(text) = arguments.get(at) else { return Ok(usual) };
+    match text.parse() {
+        Ok(number) if number >= 0 => Ok(number),
+        _ => Err(format!("{text} is not a number that is zero or more\n{USAGE}").into()),
     }
 }

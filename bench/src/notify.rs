@@ -3,7 +3,9 @@
 //! Both drain the same jobs with the same node on the same durable store, in turns, so that a slow disk is slow for both.
 //! No ratio is printed unless every failure was counted by the alert and one message came of them.
 
+use crate::figures::{median, middle_half};
 use crate::load::Outcome;
+use crate::report::{self, Bar, Bars, Cell, Goal, Group, Plot, Sheet, Survey, Table, Tone};
 use async_trait::async_trait;
 use punctual_core::id::DeliveryId;
 use punctual_core::job::NewJob;
@@ -30,38 +32,57 @@ use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 const JOBS: u32 = 10_000;
 const ROUNDS: usize = 5;
 
-/// Prints the figures of both stores.
+/// Measures the section `notify`.
 pub fn run() -> Outcome<()> {
+    let mut survey = Survey::begin()?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    println!("{:<12} {:>14} {:>14} {:>8}   goal", "failures/s", "nobody is told", "a rule tells", "ratio");
     runtime.block_on(async {
-        let mut rates = [Vec::new(), Vec::new()];
+        let mut on_sqlite = [Vec::new(), Vec::new()];
         for round in 0..2 * ROUNDS {
             let folder = tempfile::tempdir()?;
             let store = SqliteStore::open(&folder.path().join("told.db"), SqliteOptions::default())?;
-            rates[round % 2].push(drain(Arc::new(store), round % 2 == 1).await?);
+            survey.sqlite(&store).await?;
+            on_sqlite[round % 2].push(drain(Arc::new(store), round % 2 == 1).await?);
         }
-        tell("SQLite", rates);
         let server = PrivateServer::start(true);
-        let mut rates = [Vec::new(), Vec::new()];
+        let mut on_postgres = [Vec::new(), Vec::new()];
         for round in 0..2 * ROUNDS {
             let database = Database::empty_on(&server).await;
             let store = PostgresStore::connect(&database.url(), PostgresOptions::default()).await?;
-            rates[round % 2].push(drain(Arc::new(store), round % 2 == 1).await?);
+            survey.postgres(&server, &database.connect().await).await?;
+            on_postgres[round % 2].push(drain(Arc::new(store), round % 2 == 1).await?);
         }
-        tell("PostgreSQL", rates);
-        Ok(())
+        report::keep(sheet(&[("SQLite", on_sqlite), ("PostgreSQL", on_postgres)]), survey)
     })
 }
 
-fn tell(store: &str, [silent, told]: [Vec<f64>; 2]) {
-    let (silent, told) = (median(silent), median(told));
-    println!("{store:<12} {silent:>14.0} {told:>14.0} {:>8.3}   >= 0.95", told / silent);
-}
-
-fn median(mut rates: Vec<f64>) -> f64 {
-    rates.sort_by(f64::total_cmp);
-    rates[rates.len() / 2]
+/// The rates of both sides on each store: nobody told, and told.
+fn sheet(rates: &[(&str, [Vec<f64>; 2])]) -> Sheet {
+    let mut sheet = Sheet::new("notify", "Telling people", "notify");
+    sheet.say(format!(
+        "A node drains {JOBS} jobs that fail of one cause, with a rule that tells of them and with nobody who is told, \
+         {ROUNDS} times each in turns. A ratio is given only if the alert counted every failure and one message came of \
+         them."
+    ));
+    let mut table = Table::new("", ["failures a second", "nobody is told", "a rule tells", "ratio"]);
+    let mut groups = Vec::new();
+    for (store, [silent, told]) in rates {
+        let ratio = median(told) / median(silent);
+        sheet.answer(Goal::NotifiedFailures, store, ratio);
+        let cells = [Cell::number(median(silent), 0), Cell::number(median(told), 0), Cell::number(ratio, 2)];
+        table.row(std::iter::once(Cell::words(*store)).chain(cells));
+        let bar = |label, tone, rates: &Vec<f64>| Bar::new(label, tone, median(rates), Some(middle_half(rates)));
+        let bars = vec![bar("nobody is told", Tone::Raw, silent), bar("a rule tells", Tone::Ours, told)];
+        groups.push(Group { name: (*store).to_owned(), bars });
+    }
+    sheet.tables.push(table);
+    sheet.plots.push(Plot::Bars(Bars {
+        title: "Jobs that fail, with and without somebody who is told".to_owned(),
+        unit: "failures/s".to_owned(),
+        groups,
+        ..Bars::default()
+    }));
+    sheet
 }
 
 /// Notes how often what it tells of had happened.

@@ -4,12 +4,13 @@
 //! the reference is the rules, the types and the answers.
 
 use crate::cpu::Cpu;
-use crate::figures::{Figure, Report};
+use crate::figures::{Figure, Report, ratio_bars};
 use crate::load::{self, BATCH, Outcome, each, per_second};
-use crate::raw_postgres::Raw;
+use crate::report::{self, Goal, Mark, Sheet, Survey};
 use async_trait::async_trait;
 use punctual_core::job::NewJob;
 use punctual_core::store::{Lease, Store};
+use punctual_measure::raw::postgres::Raw;
 use punctual_store_postgres::{PostgresOptions, PostgresStore};
 use punctual_testkit::postgres::{Database, PrivateServer};
 use std::sync::Arc;
@@ -29,17 +30,54 @@ const CONNECTIONS: usize = 8;
 /// All jobs of a side: every one must have ended, once, or no figure counts.
 const TOTAL: usize = TURNS * (BATCH + SINGLES + SINGLES_OF_MANY) + SCHEDULES;
 
-/// Prints the table.
+/// Measures the section `postgres`.
 pub fn run() -> Outcome<()> {
+    let mut survey = Survey::begin()?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let server = PrivateServer::start(true);
     runtime.block_on(async {
         let mut match_up = Match::open(&server).await?;
+        survey.postgres(&server, &match_up.client).await?;
         match_up.play().await?;
         match_up.check_all_accounted_for().await?;
-        match_up.report.print();
-        Ok(())
+        report::keep(sheet(&match_up.report), survey)
     })
+}
+
+fn sheet(report: &Report) -> Sheet {
+    let mut sheet = Sheet::new("postgres", "The store against raw SQL", "postgres");
+    sheet.say(format!(
+        "The PostgreSQL store against hand-written SQL on the same tables and indexes, {TURNS} batches of each kind in \
+         alternating order. The processor time counts what server and program used together."
+    ));
+    let answers = [
+        (Goal::EnqueueOneCallerAgainstRaw, "", Figure::EnqueueSingle),
+        (Goal::EnqueueBatchedAgainstRaw, "batches of 500", Figure::EnqueueBatched),
+        (Goal::SlotsAgainstRaw, "batches of 500", Figure::Fire),
+        (Goal::WalAgainstRaw, "enqueue", Figure::WalOfEnqueue),
+        (Goal::WalAgainstRaw, "claim + finish", Figure::WalOfClaimAndFinish),
+        (Goal::WalAgainstRaw, "fire", Figure::WalOfFire),
+    ];
+    for (goal, of, figure) in answers {
+        sheet.answer(goal, of, report.ratio(figure));
+    }
+    let mut table = report.table("");
+    "The 64 callers of the store share transactions, which those of the reference, on eight connections, do not."
+        .clone_into(&mut table.note);
+    sheet.tables.push(table);
+    sheet.plots = vec![
+        ratio_bars(
+            "Speed of the PostgreSQL store, as a multiple of raw SQL",
+            vec![("", report.bars(false))],
+            vec![Mark::new(0.8, "goal: at least 0.8"), Mark::new(1.0, "raw SQL")],
+        ),
+        ratio_bars(
+            "What it costs, as a multiple of raw SQL",
+            vec![("", report.bars(true))],
+            vec![Mark::new(1.0, "raw SQL"), Mark::new(1.15, "goal for WAL: at most 1.15")],
+        ),
+    ];
+    sheet
 }
 
 /// One who plays: the store, or the reference.
@@ -130,7 +168,7 @@ impl Side for Reference {
     }
 
     async fn claim_and_finish(&mut self) -> Outcome<usize> {
-        self.one.claim_and_finish().await
+        self.one.claim_and_finish(BATCH).await
     }
 
     async fn make_due_schedules(&mut self) -> Outcome<()> {
@@ -138,7 +176,7 @@ impl Side for Reference {
     }
 
     async fn fire(&mut self) -> Outcome<usize> {
-        self.one.fire().await
+        self.one.fire(BATCH).await
     }
 }
 
@@ -202,22 +240,16 @@ impl Match {
         };
         connect(&databases[0]).await?;
         let store: Arc<dyn Store> = Arc::new(connect(&databases[1]).await?);
-        let one = Raw::open(&databases[0]).await?;
+        let one = Raw::open(databases[0].connect().await).await?;
         let mut many = Vec::new();
         for _ in 0..CONNECTIONS {
-            many.push(one.beside(&databases[0]).await?);
+            many.push(one.beside(databases[0].connect().await).await?);
         }
         let node = load::node(&store).await?;
         let ours = Ours { store, node, client: databases[1].connect().await, ready: Vec::new() };
         let client = databases[0].connect().await;
-        for setting in ["fsync", "synchronous_commit", "full_page_writes"] {
-            let value: String = client.query_one(&format!("SHOW {setting}"), &[]).await?.get(0);
-            if value != "on" {
-                return Err(format!("not durable: {setting} is {value}").into());
-            }
-        }
         let cpu = Cpu::of(server)?;
-        let report = Report::new("PostgreSQL store against raw SQL of the same layout", ["raw", "store"], TURNS);
+        let report = Report::new(["raw", "store"]);
         Ok(Self { sides: [Box::new(Reference { one, many }), Box::new(ours)], databases, client, cpu, report })
     }
 

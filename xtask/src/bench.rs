@@ -12,5 +12,8 @@ pub struct Args {
 }
 
 pub fn run(args: &Args) -> Result<()> {
+    // The comparison with the peers starts our own contestants from beside the benchmark program.
+    let contestants = ["--package", "punctual-measure", "--package", "punctual-bench"];
+    cmd::run(cmd::cargo(["build", "--release", "--locked"]).args(contestants))?;
     cmd::run(cmd::cargo(["run", "--release", "--locked", "--package", "punctual-bench", "--"]).args(&args.args))
 }

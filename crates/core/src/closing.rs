@@ -78,6 +78,11 @@ pub fn is_of_interest(run: &FinishedRun) -> bool {
     run.outcome == Outcome::Failed || may_go_on(run)
 }
 
+/// Whether a run's end may be what most are: it completed, and nothing follows from that unless its job is a special one.
+pub fn is_plain(run: &FinishedRun) -> bool {
+    run.outcome == Outcome::Completed && run.error_code.is_none() && run.error.is_none() && run.again == Again::ByPolicy
+}
+
 /// Whether something may follow a run.
 fn may_go_on(run: &FinishedRun) -> bool {
     matches!(

@@ -36,6 +36,7 @@ pub use crate::template::Template;
 use crate::upkeep::Upkeep;
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
+use std::sync::Arc;
 
 pub use crate::retention::{PruneFrom, Pruned, Retention};
 
@@ -265,8 +266,8 @@ pub struct ClaimRequest {
 /// A job that was handed to a node, with what finishing it must repeat.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClaimedJob {
-    /// The job.
-    pub job: Job,
+    /// The job; shared, because it is handed on from hand to hand and never changed.
+    pub job: Arc<Job>,
     /// When its run began, by the store's clock.
     pub started_at: Timestamp,
 }
@@ -440,6 +441,11 @@ pub trait Store:
 
     /// A wake-up line for whoever waits for work or for plans.
     fn changes(&self) -> Box<dyn Changes>;
+
+    /// Makes ready what the first calls would have to wait for. Changes nothing, and is not needed by anybody.
+    async fn warm_up(&self) -> StoreResult<()> {
+        Ok(())
+    }
 
     // --- schedules -------------------------------------------------------------------------------------------------
 

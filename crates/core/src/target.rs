@@ -20,10 +20,10 @@ use serde_json::value::RawValue;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(remote = "Self", tag = "kind", rename_all = "snake_case")]
 pub enum Target {
-    /// A program.
-    Command(Command),
+    /// A program. Boxed as calls are: the others are small, and so are most jobs.
+    Command(Box<Command>),
     /// An HTTP call.
-    Http(Http),
+    Http(Box<Http>),
     /// A SQL call on a named connection.
     Sql(Sql),
     /// A handler in the host program.
@@ -32,6 +32,37 @@ pub enum Target {
     Flow(Flow),
     /// A graph of the execution service.
     Graph(Graph),
+}
+
+/// Reads targets as they were written, one after the other: most jobs of a batch have the same one, and understanding it
+/// is the most costly part of reading a job.
+#[derive(Debug, Default)]
+pub struct TargetReader(Option<(String, Target)>);
+
+impl TargetReader {
+    /// The next one.
+    pub fn read(&mut self, text: &str) -> Result<Target, Invalid> {
+        if let Some((known, target)) = &self.0
+            && known == text
+        {
+            return Ok(target.clone());
+        }
+        let target: Target = serde_json::from_str(text).map_err(|e| Invalid::new("target", e.to_string()))?;
+        self.0 = Some((text.to_owned(), target.clone()));
+        Ok(target)
+    }
+}
+
+impl From<Command> for Target {
+    fn from(command: Command) -> Self {
+        Self::Command(Box::new(command))
+    }
+}
+
+impl From<Http> for Target {
+    fn from(http: Http) -> Self {
+        Self::Http(Box::new(http))
+    }
 }
 
 impl Serialize for Target {
@@ -93,7 +124,7 @@ pub struct Graph {
 impl Target {
     /// A command without environment or folder.
     pub fn command<S: Into<String>>(argv: impl IntoIterator<Item = S>) -> Self {
-        Self::Command(Command { argv: argv.into_iter().map(Into::into).collect(), ..Command::default() })
+        Self::from(Command { argv: argv.into_iter().map(Into::into).collect(), ..Command::default() })
     }
 
     /// A handler of the host program.
@@ -201,7 +232,7 @@ mod tests {
     fn d06_a_target_is_told_in_one_line() {
         assert_eq!(Target::command(["sh", "-c", "a\nb"]).in_a_line(40), "sh -c a b");
         assert_eq!(Target::command(["echo", "äöü"]).in_a_line(6), "echo ä…");
-        assert_eq!(Target::Http(Http::new("POST", "https://x.test/")).in_a_line(40), "POST https://x.test/");
+        assert_eq!(Target::from(Http::new("POST", "https://x.test/")).in_a_line(40), "POST https://x.test/");
         assert_eq!(Target::Sql(Sql::function("app", "close_day")).in_a_line(40), "app:close_day");
         assert_eq!(Target::task("mail").in_a_line(4), "mail");
         assert_eq!(Target::flow("nightly").in_a_line(40), "nightly");

@@ -1,38 +1,41 @@
 //! The desk of a node: claims jobs up to its room, starts them, and reports how they ended.
 //!
-//! Reports and claims go to the store together. While they are on their way more jobs come to their end, so that
-//! under load reports are grouped by themselves, and on an idle node each is sent at once.
+//! Reports and claims go to the store together. While they are on their way more jobs come to their end and those that
+//! were claimed ahead take their places, so that under load reports are grouped by themselves, and on an idle node each
+//! is sent at once. The faster jobs end, the more are claimed ahead; what then has to wait goes back.
 
 use crate::clock::Uptime;
+use crate::floor::Floor;
+pub use crate::floor::RunningSet;
 use crate::lease::HeldLease;
-use crate::measure::{Stopwatch, tell_claim};
+use crate::measure::Stopwatch;
+use crate::messenger::Messenger;
 use crate::notify::NewsBell;
-use crate::phase::Phase;
+use crate::pace::{BATCH, Pace};
 use crate::scribe::Scribe;
-use crate::stop::StopHandle;
-use crate::traced::{TracedRun, log_span};
-use crate::work::{Executors, run_job};
-use punctual_core::closing::Again;
+use crate::talk::{Talk, next_of};
+use crate::work::Executors;
 use punctual_core::execute::{StopReason, stopped};
-use punctual_core::id::{ClaimId, JobId};
+use punctual_core::id::JobId;
 use punctual_core::limits::Claimed;
-use punctual_core::meter::{RunEnd, StoreVerb};
-use punctual_core::store::{
-    ClaimRequest, ClaimedJob, FinishResult, FinishedRun, Heartbeat, Store, StoreError, StoreResult,
-};
+use punctual_core::store::{FinishResult, Heartbeat, Store, StoreError, StoreResult};
 use punctual_core::trace::{NoTracer, Tracer};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
-use tracing::Instrument;
+
+/// How long a job that was claimed ahead may wait for a place before it goes back, unless it is one of the few that
+/// every node claims ahead.
+const PATIENCE: Duration = Duration::from_millis(250);
 
 /// How much a node takes on.
 #[derive(Debug, Clone)]
 pub struct DeskOptions {
     /// Jobs that run at once.
     pub room: usize,
-    /// Jobs that are claimed ahead, so that a free place is filled without asking the store.
+    /// Jobs that are claimed ahead, so that a free place is filled without asking the store; many more while they end
+    /// fast. None are claimed ahead when this is 0.
     pub prefetch: usize,
     /// Only these queues; all when empty.
     pub queues: Vec<String>,
@@ -53,80 +56,28 @@ pub struct Exchange {
     pub more_in: Option<Duration>,
 }
 
-/// The runs of a node, shared with whoever may have to stop them.
-#[derive(Debug, Clone, Default)]
-pub struct RunningSet(Arc<Mutex<BTreeMap<JobId, RunningJob>>>);
-
-/// One run of this node.
-#[derive(Debug, Clone)]
-struct RunningJob {
-    stop: StopHandle,
-    /// When the answer to its claim had come, on the node's own clock.
-    since: Duration,
-    /// When it began, on the same.
-    began_at: Duration,
-    /// The kind of its target.
-    kind: &'static str,
-}
-
-/// A job that was claimed ahead.
-struct WaitingJob {
-    claimed: ClaimedJob,
-    /// When the answer to its claim had come, on the node's own clock.
-    since: Duration,
-}
-
-impl WaitingJob {
-    fn id(&self) -> JobId {
-        self.claimed.job.id
-    }
-}
-
-impl RunningSet {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<JobId, RunningJob>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Tells one run to stop, if it is here.
-    pub fn stop(&self, id: JobId, reason: StopReason) {
-        if let Some(run) = self.lock().get(&id) {
-            run.stop.stop(reason);
-        }
-    }
-
-    /// Tells all runs to stop.
-    pub fn stop_all(&self, reason: StopReason) {
-        self.lock().values().for_each(|run| run.stop.stop(reason));
-    }
-
-    /// How many there are.
-    pub fn len(&self) -> usize {
-        self.lock().len()
-    }
-
-    /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
+impl Exchange {
+    pub(crate) fn count(&mut self, results: &[FinishResult]) {
+        let done_with = |result: &&FinishResult| matches!(result, FinishResult::Closed { .. } | FinishResult::GoesOn);
+        let closed = results.iter().filter(done_with).count();
+        self.closed += closed;
+        // Lost, or ended already: either way the record stands, and there is nothing more to report.
+        self.refused += results.len() - closed;
     }
 }
 
 /// The desk of one node under one lease.
 pub struct Desk {
     store: Arc<dyn Store>,
-    lease: HeldLease,
-    executors: Executors,
     options: DeskOptions,
-    uptime: Uptime,
-    running: RunningSet,
-    scribe: Arc<Scribe>,
-    stopwatch: Stopwatch,
     news: NewsBell,
-    tracer: Arc<dyn Tracer>,
-    tasks: JoinSet<FinishedRun>,
-    /// Claimed and not started.
-    waiting: VecDeque<WaitingJob>,
-    /// Ended and not reported.
-    ended: Vec<FinishedRun>,
+    floor: Arc<Floor>,
+    /// One task for each place in use.
+    places: JoinSet<()>,
+    /// How many runs had ended when their reports were taken: whoever waits for an end hears of those behind them.
+    seen_ends: u64,
+    /// How many are worth claiming ahead.
+    pace: Pace,
     /// Jobs that the store says are ours and that we do not know, as of the last heartbeat.
     strays: BTreeSet<JobId>,
     /// What left the desk, and when: a heartbeat that was sent before may still name it.
@@ -139,28 +90,34 @@ impl Desk {
         store: Arc<dyn Store>, lease: HeldLease, executors: Executors, options: DeskOptions, uptime: Uptime,
         running: RunningSet,
     ) -> Self {
-        Self {
-            scribe: Arc::new(Scribe::start(Arc::clone(&store), lease.lease)),
-            store,
+        let floor = Floor {
+            jobs: running,
+            room: options.room,
+            grace: options.grace,
+            scribe: Scribe::start(Arc::clone(&store), lease.lease),
             lease,
             executors,
-            options,
             uptime,
-            running,
             stopwatch: Stopwatch::unread(),
-            news: NewsBell::default(),
             tracer: Arc::new(NoTracer),
-            tasks: JoinSet::new(),
-            waiting: VecDeque::new(),
-            ended: Vec::new(),
+        };
+        Self {
+            store,
+            pace: Pace::new(options.prefetch, uptime.now()),
+            options,
+            news: NewsBell::default(),
+            floor: Arc::new(floor),
+            places: JoinSet::new(),
+            seen_ends: 0,
             strays: BTreeSet::new(),
             left: Vec::new(),
         }
     }
 
     /// Tells what it does to whoever counts.
-    pub(crate) fn measured(self, stopwatch: Stopwatch) -> Self {
-        Self { stopwatch, ..self }
+    pub(crate) fn measured(mut self, stopwatch: Stopwatch) -> Self {
+        self.set_up(|floor| floor.stopwatch = stopwatch);
+        self
     }
 
     /// Rings when runs have ended: there may be news about them.
@@ -169,191 +126,184 @@ impl Desk {
     }
 
     /// Hands the spans of its runs to whoever keeps them.
-    pub(crate) fn traced(self, tracer: Arc<dyn Tracer>) -> Self {
-        Self { tracer, ..self }
+    pub(crate) fn traced(mut self, tracer: Arc<dyn Tracer>) -> Self {
+        self.set_up(|floor| floor.tracer = tracer);
+        self
+    }
+
+    /// Before anything runs, nobody else has the floor.
+    fn set_up(&mut self, change: impl FnOnce(&mut Floor)) {
+        if let Some(floor) = Arc::get_mut(&mut self.floor) {
+            change(floor);
+        }
     }
 
     /// How many more jobs it would take.
     pub fn free(&self) -> usize {
-        let taken = self.running.len() + self.waiting.len();
-        (self.options.room + self.options.prefetch).saturating_sub(taken)
+        (self.options.room + self.pace.ahead()).saturating_sub(self.floor.jobs.lock().taken())
     }
 
     /// Whether everything that was claimed has been reported.
     pub fn is_clear(&self) -> bool {
-        self.running.is_empty() && self.waiting.is_empty() && self.ended.is_empty()
+        self.floor.jobs.lock().is_clear()
     }
 
     /// How many runs are going on.
     pub fn runs(&self) -> usize {
-        self.running.len()
+        self.floor.jobs.len()
     }
 
-    /// Which runs are going on.
-    pub fn running_jobs(&self) -> Vec<JobId> {
-        self.running.lock().keys().copied().collect()
+    /// Which jobs are here: those that wait, run, or have ended and are not reported.
+    pub fn jobs(&self) -> BTreeSet<JobId> {
+        self.floor.jobs.lock().known()
     }
 
     /// Tells all runs to stop.
     pub fn stop_all(&self, reason: StopReason) {
-        self.running.stop_all(reason);
+        self.floor.jobs.stop_all(reason);
     }
 
     /// Waits until a run has ended; for ever when there is none.
     pub async fn next_end(&mut self) {
-        match self.tasks.join_next().await {
-            Some(end) => self.note_end(end),
-            None => std::future::pending().await,
-        }
-        while let Some(end) = self.tasks.try_join_next() {
-            self.note_end(end);
-        }
+        self.seen_ends = self.floor.jobs.ends_after(self.seen_ends).await;
+        self.sweep_places();
     }
 
-    fn note_end(&mut self, end: Result<FinishedRun, tokio::task::JoinError>) {
-        match end {
-            Ok(end) => {
-                let run = self.running.lock().remove(&end.job_id);
-                if let Some(run) = run {
-                    self.count_end(&run, &end);
-                    self.tell_work();
-                }
-                self.ended.push(end);
+    /// Forgets the tasks of places that nobody uses any more.
+    fn sweep_places(&mut self) {
+        while let Some(place) = self.places.try_join_next() {
+            if let Err(error) = place {
+                // Places are not given up one by one, and panics are caught inside; the lease's end cleans up what is left.
+                tracing::error!("a run's task was lost: {error}");
             }
-            // Runs are not aborted one by one, and panics are caught inside; the lease's end cleans up what is left.
-            Err(error) => tracing::error!("a run's task was lost: {error}"),
         }
     }
 
-    fn tell_work(&self) {
-        self.stopwatch.meter.at_work(self.running.len(), self.options.room);
-    }
-
-    fn count_end(&self, run: &RunningJob, end: &FinishedRun) {
-        // A flow that goes on with its steps has not ended, and its own end comes without a node.
-        if end.again == Again::BySteps {
-            return;
-        }
-        let took = self.uptime.now().saturating_sub(run.began_at);
-        let (outcome, error_code) = (end.outcome, end.error_code);
-        self.stopwatch.meter.run_ended(RunEnd { kind: run.kind, outcome, error_code, took });
-    }
-
-    /// Reports what has ended and claims what there is room for, both at once. Nothing is lost when the store
-    /// cannot be reached: the reports stay here, and a claim whose answer was lost is found by the heartbeat. Nothing is
-    /// started when the lease does not hold any more.
+    /// Reports what has ended and claims what there is room for, both at once, and again and again while jobs end fast.
+    /// Nothing is lost when the store cannot be reached: the reports stay here, and a claim whose answer was lost is found
+    /// by the heartbeat. Nothing is started when the lease does not hold any more.
     pub async fn exchange(&mut self, claim: bool) -> StoreResult<Exchange> {
-        let reports = std::mem::take(&mut self.ended);
-        let limit = if claim { self.free() } else { 0 };
-        let (reported, claimed) = tokio::join!(self.report(&reports), self.claim(limit));
-        let mut done = Exchange::default();
-        // What was claimed is ours, whatever became of the reports.
-        let claimed = claimed.map(|claimed| {
-            done.claimed = claimed.len();
-            done.more_in = claimed.more_in.map(jiff::SignedDuration::unsigned_abs);
-            let since = self.uptime.now();
-            self.waiting.extend(claimed.into_iter().map(|claimed| WaitingJob { claimed, since }));
-        });
-        // The answers may have been long on their way: what others may have taken over by now must not be started. And
-        // who claims nothing is about to leave: what waits is on its way back.
-        let held = self.lease.holds(self.uptime.now());
-        if claim && held {
-            self.start_waiting();
+        if claim {
+            self.give_back_surplus().await?;
+            self.open_places();
+        } else {
+            // Who claims nothing is about to leave: what waits is on its way back.
+            self.floor.jobs.lock().close();
         }
-        match reported {
-            Ok(results) => {
-                let done_with =
-                    |result: &&FinishResult| matches!(result, FinishResult::Closed { .. } | FinishResult::GoesOn);
-                done.closed = results.iter().filter(done_with).count();
-                // Lost, or ended already: either way the record stands, and there is nothing more to report.
-                done.refused = results.len() - done.closed;
-                let now = self.uptime.now();
-                self.left.extend(reports.iter().map(|report| (report.job_id, now)));
+        let mut talk = Talk::new(self.messenger(), claim, self.now());
+        let mut heard = 0;
+        loop {
+            self.say_more(&mut talk);
+            heard = self.seen_ends.max(heard);
+            if talk.is_over() {
+                break;
             }
-            Err(error) => {
-                self.ended.extend(reports);
-                return Err(error);
+            tokio::select! {
+                biased;
+                // What was claimed is ours, whatever becomes of the reports.
+                (limit, answer) = next_of(&mut talk.claiming) => {
+                    let answer = answer.map(|jobs| self.take_in(jobs));
+                    talk.hear_claim(limit, answer);
+                }
+                (reports, answer) = next_of(&mut talk.reporting) => match answer {
+                    Ok(results) => {
+                        let now = self.now();
+                        self.left.extend(reports.iter().map(|report| (report.job_id, now)));
+                        talk.done.count(&results);
+                    }
+                    Err(error) => {
+                        self.floor.jobs.lock().ended.extend(reports);
+                        talk.not_reported = Some(error);
+                    }
+                },
+                // What is not reported in this exchange is heard of again after it.
+                ends = self.floor.jobs.ends_after(heard) => {
+                    heard = ends;
+                    self.sweep_places();
+                }
             }
         }
-        if !held {
+        if let Some(error) = talk.not_reported {
+            return Err(error);
+        }
+        if !self.floor.lease.holds(self.now()) {
             return Err(StoreError::LostLease);
         }
-        claimed.map(|()| done)
+        talk.not_claimed.map_or(Ok(talk.done), Err)
     }
 
-    async fn report(&self, reports: &[FinishedRun]) -> StoreResult<Vec<FinishResult>> {
-        if reports.is_empty() {
-            return Ok(Vec::new());
+    /// Sends what is worth sending: everything at the beginning, and from then on as long as jobs end fast.
+    fn say_more(&mut self, talk: &mut Talk) {
+        let (now, fast) = (self.now(), self.pace.ahead() > self.options.prefetch);
+        let goes_on = fast && talk.has_time(now);
+        let many = self.pace.ahead() / 2;
+        let mut jobs = self.floor.jobs.lock();
+        let report = talk.begins || (goes_on && (jobs.ended.len() >= many / 2 || jobs.taken() == 0));
+        let mut reports = Vec::new();
+        if report && talk.reporting.is_empty() {
+            reports = std::mem::take(&mut jobs.ended);
+            self.seen_ends = jobs.ends;
         }
-        let _phase = Phase::enter("finish");
-        let finish = self.store.finish_runs_if_leased(self.lease.lease, reports.to_vec());
-        let results = match self.stopwatch.time(StoreVerb::Finish, finish).await {
-            // One report that cannot be stored must not hold up the others.
-            Err(StoreError::Internal(_) | StoreError::Invalid(_)) => self.report_one_by_one(reports).await?,
-            results => results?,
-        };
-        let refused = results.iter().filter(|result| matches!(result, FinishResult::LostLease)).count();
-        self.stopwatch.meter.runs_reported(results.len(), refused);
-        self.news.ring();
-        if refused > 0 {
-            tracing::warn!(refused, "reports came too late and were refused; the record stays as it is");
+        drop(jobs);
+        if talk.begins || !reports.is_empty() {
+            self.pace.saw(reports.len(), now);
         }
-        Ok(results)
-    }
-
-    async fn report_one_by_one(&self, reports: &[FinishedRun]) -> StoreResult<Vec<FinishResult>> {
-        let mut results = Vec::with_capacity(reports.len());
-        for report in reports {
-            match self.store.finish_runs_if_leased(self.lease.lease, vec![report.clone()]).await {
-                Ok(result) => results.extend(result),
-                Err(error @ (StoreError::Internal(_) | StoreError::Invalid(_))) => {
-                    let words = format!("its end could not be stored: {error}");
-                    let plain = FinishedRun::failed(report.job_id, punctual_core::run::ErrorCode::Internal, words);
-                    results.extend(self.store.finish_runs_if_leased(self.lease.lease, vec![plain]).await?);
-                }
-                Err(error) => return Err(error),
+        if !reports.is_empty() {
+            talk.report(reports);
+        }
+        let batch = BATCH.max(self.options.room);
+        let mut claim = talk.begins;
+        loop {
+            let free = self.free().saturating_sub(talk.asked_for);
+            claim |= goes_on && talk.there_is_more && free >= many.min(batch);
+            if !claim || !talk.may_claim() || free == 0 {
+                break;
             }
+            talk.claim(free.min(batch));
+            claim = false;
         }
-        Ok(results)
+        talk.begins = false;
     }
 
-    async fn claim(&self, limit: usize) -> StoreResult<Claimed> {
-        if limit == 0 {
-            return Ok(Claimed::default());
-        }
-        let request = ClaimRequest {
-            lease: self.lease.lease,
-            claim_id: ClaimId(uuid::Uuid::new_v4()),
+    fn now(&self) -> Duration {
+        self.floor.uptime.now()
+    }
+
+    fn messenger(&self) -> Messenger {
+        Messenger {
+            store: Arc::clone(&self.store),
+            lease: self.floor.lease.lease,
             queues: self.options.queues.clone(),
-            job_types: self.executors.job_types(),
-            limit,
-        };
-        let _phase = Phase::enter("claim");
-        let claimed = self.stopwatch.time(StoreVerb::Claim, self.store.claim_jobs_if_leased(request)).await?;
-        tell_claim(&*self.stopwatch.meter, &claimed);
-        Ok(claimed)
+            job_types: self.floor.executors.job_types(),
+            stopwatch: self.floor.stopwatch.clone(),
+            news: self.news.clone(),
+        }
     }
 
-    /// Starts what was claimed, as far as there is room.
-    fn start_waiting(&mut self) {
-        while self.running.len() < self.options.room
-            && let Some(WaitingJob { claimed, since }) = self.waiting.pop_front()
-        {
-            let (stop, id, kind) = (StopHandle::default(), claimed.job.id, claimed.job.spec.target.kind());
-            let began_at = self.uptime.now();
-            self.running.lock().insert(id, RunningJob { stop: stop.clone(), since, began_at, kind });
-            let (executors, grace, scribe) = (self.executors.clone(), self.options.grace, Arc::clone(&self.scribe));
-            let log_span = log_span(&claimed);
-            let waited = began_at.saturating_sub(since);
-            let traced = TracedRun::begin(Arc::clone(&self.tracer), &claimed, waited, self.uptime);
-            let run = async move {
-                let end = run_job(&executors, claimed, stop, grace, &scribe).await;
-                traced.end(&end);
-                end
-            };
-            self.tasks.spawn(run.instrument(log_span));
+    /// What was claimed takes the free places; says how many there are, and when more may come.
+    fn take_in(&mut self, claimed: Claimed) -> (usize, Option<Duration>) {
+        let (count, more_in) = (claimed.len(), claimed.more_in.map(jiff::SignedDuration::unsigned_abs));
+        self.pace.came(count, claimed.iter().map(|claimed| claimed.job.spec.input.as_str().len()).sum());
+        self.floor.jobs.lock().take_in(claimed.jobs, self.now());
+        self.open_places();
+        (count, more_in)
+    }
+
+    fn open_places(&mut self) {
+        self.floor.open_places().into_iter().for_each(|place| drop(self.places.spawn(place)));
+    }
+
+    /// What was claimed ahead because jobs ended fast must not wait here for one that takes long, while other nodes may
+    /// have nothing to do. Whatever becomes of the call, they are not started here: if the answer is lost, or one of
+    /// them cannot go back, the heartbeat tells of it.
+    async fn give_back_surplus(&mut self) -> StoreResult<()> {
+        let surplus = self.floor.jobs.lock().take_surplus(self.options.prefetch, self.now(), PATIENCE);
+        if !surplus.is_empty() {
+            self.pace.slow_down();
+            tracing::debug!(jobs = surplus.len(), "giving back jobs that were claimed ahead and would have to wait");
+            self.give_back(surplus).await?;
         }
-        self.tell_work();
+        Ok(())
     }
 
     /// Acts on a heartbeat's answer: stops what is to be stopped, and says which jobs the store believes to be ours
@@ -362,43 +312,23 @@ impl Desk {
     /// An answer is a look into the past: what was claimed after the beat was sent cannot be in it.
     pub fn hear(&mut self, beat: &Heartbeat, sent_at: Duration) -> Vec<JobId> {
         for id in &beat.cancel_requested {
-            self.running.stop(*id, StopReason::Cancelled);
+            self.floor.jobs.stop(*id, StopReason::Cancelled);
         }
-        self.sort_out_waiting(beat, sent_at);
         self.left.retain(|(_, at)| *at >= sent_at);
-        let known = self.known();
-        // What the store does not count as ours any more was taken away; it must end without a trace.
-        for (id, run) in self.running.lock().iter() {
-            if run.since < sent_at && !beat.running.contains(id) {
-                run.stop.stop(StopReason::Fenced);
-            }
+        let mut jobs = self.floor.jobs.lock();
+        jobs.sort_out_waiting(beat, sent_at);
+        jobs.fence_lost(beat, sent_at);
+        let known = jobs.known();
+        let mut unknown: BTreeSet<_> = beat.running.iter().filter(|id| !known.contains(id)).copied().collect();
+        for (id, _) in &self.left {
+            unknown.remove(id);
         }
-        let unknown: BTreeSet<_> = beat.running.iter().filter(|id| !known.contains(id)).copied().collect();
         let strays = unknown.intersection(&self.strays).copied();
         // What was cancelled cannot be given back: nobody wants it any more.
         let (cancelled, strays): (Vec<_>, Vec<_>) = strays.partition(|id| beat.cancel_requested.contains(id));
-        self.ended.extend(cancelled.into_iter().map(|id| stopped(id, StopReason::Cancelled)));
+        jobs.ended.extend(cancelled.into_iter().map(|id| stopped(id, StopReason::Cancelled)));
         self.strays = unknown;
         strays
-    }
-
-    /// What was cancelled before it started is at its end, and what was taken away is forgotten.
-    fn sort_out_waiting(&mut self, beat: &Heartbeat, sent_at: Duration) {
-        let ended = &mut self.ended;
-        self.waiting.retain(|waiting| {
-            let cancelled = beat.cancel_requested.contains(&waiting.id());
-            if cancelled {
-                ended.push(stopped(waiting.id(), StopReason::Cancelled));
-            }
-            !cancelled && (waiting.since >= sent_at || beat.running.contains(&waiting.id()))
-        });
-    }
-
-    fn known(&self) -> BTreeSet<JobId> {
-        let waiting = self.waiting.iter().map(WaitingJob::id);
-        let ended = self.ended.iter().map(|end| end.job_id);
-        let left = self.left.iter().map(|(id, _)| *id);
-        self.running.lock().keys().copied().chain(waiting).chain(ended).chain(left).collect()
     }
 
     /// Gives jobs back that never started; says how many went back.
@@ -410,23 +340,28 @@ impl Desk {
         if jobs.is_empty() {
             return Ok(Vec::new());
         }
-        self.store.give_back_if_leased(self.lease.lease, jobs).await
+        self.store.give_back_if_leased(self.floor.lease.lease, jobs).await
     }
 
-    /// Gives back everything that was claimed ahead. What does not go back stays: the next heartbeat tells why.
+    /// Gives back everything that was claimed ahead, and starts nothing of it. What does not go back stays: the next
+    /// heartbeat tells why.
     pub async fn give_back_waiting(&mut self) -> StoreResult<usize> {
-        let given = self.take_back(self.waiting.iter().map(WaitingJob::id).collect()).await?;
-        self.waiting.retain(|waiting| !given.contains(&waiting.id()));
+        let waiting = {
+            let mut jobs = self.floor.jobs.lock();
+            jobs.close();
+            jobs.waiting()
+        };
+        let given = self.take_back(waiting).await?;
+        self.floor.jobs.lock().forget_waiting(&given.iter().copied().collect());
         Ok(given.len())
     }
 
     /// Stops everything at once and forgets it: the lease is lost, and others decide what becomes of the runs.
     pub async fn drop_everything(&mut self) {
-        self.running.stop_all(StopReason::Fenced);
-        self.tasks.shutdown().await;
-        self.running.lock().clear();
-        self.waiting.clear();
-        self.ended.clear();
-        self.tell_work();
+        self.floor.jobs.lock().close();
+        self.floor.jobs.stop_all(StopReason::Fenced);
+        self.places.shutdown().await;
+        self.floor.jobs.lock().forget_all();
+        self.floor.tell_work();
     }
 }

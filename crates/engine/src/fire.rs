@@ -14,8 +14,12 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::sleep;
 
-/// The most batches one pass takes, so that a pass ends, and says what it did, however much there is to do.
-const BATCHES_PER_PASS: usize = 64;
+/// The most rounds one pass takes, so that a pass ends, and says what it did, however much there is to do.
+const ROUNDS_PER_PASS: usize = 32;
+
+/// The first batch of a pass is small, so that its jobs can start soon; those behind it, two in each round, are so many
+/// times as large.
+const LATER_BATCHES: usize = 2;
 
 /// How long the loop waits after a pass that failed, or that changed nothing although something is due.
 const SETBACK: Duration = Duration::from_millis(250);
@@ -67,19 +71,23 @@ impl FirePass {
     }
 }
 
-/// Fires what is due and promotes the delayed jobs whose time has come, in batches of at most `limit`, until nothing
-/// is due or the pass has reached its bound.
+/// Fires what is due and promotes the delayed jobs whose time has come, in a first batch of at most `limit` and larger
+/// ones after it, until nothing is due or the pass has reached its bound.
 pub async fn fire_once(store: &dyn Store, node: Option<NodeId>, limit: usize) -> StoreResult<FirePass> {
     fire_pass(store, node, limit, &Stopwatch::unread()).await
 }
 
 async fn fire_pass(store: &dyn Store, node: Option<NodeId>, limit: usize, watch: &Stopwatch) -> StoreResult<FirePass> {
     let mut pass = FirePass::default();
-    for _ in 0..BATCHES_PER_PASS {
-        let batch = fire_batch(store, node, limit, watch).await?;
+    for round in 0..ROUNDS_PER_PASS {
+        let batch = match round {
+            0 => fire_batch(store, node, limit, watch).await?,
+            _ => fire_two_batches(store, node, limit.saturating_mul(LATER_BATCHES), watch).await?,
+        };
         pass.add(&batch);
-        // A schedule with much to catch up on is due again at once, so a short batch is not the end.
-        pass.more = is_due_now(store, watch).await?;
+        // A schedule with much to catch up on is due again at once, so a short batch is not the end. Behind a full one
+        // nobody needs to be asked.
+        pass.more = batch.more || is_due_now(store, watch).await?;
         if !pass.more || !batch.changed_anything() {
             break;
         }
@@ -87,13 +95,27 @@ async fn fire_pass(store: &dyn Store, node: Option<NodeId>, limit: usize, watch:
     Ok(pass)
 }
 
+/// While the slots of one batch are decided here, the store is at the other.
+async fn fire_two_batches(
+    store: &dyn Store, node: Option<NodeId>, limit: usize, watch: &Stopwatch,
+) -> StoreResult<FirePass> {
+    let (one, other) = tokio::join!(fire_batch(store, node, limit, watch), fire_slots(store, node, limit, watch));
+    let (mut both, other) = (one?, other?);
+    both.add(&other);
+    both.more |= other.more;
+    Ok(both)
+}
+
 async fn fire_batch(store: &dyn Store, node: Option<NodeId>, limit: usize, watch: &Stopwatch) -> StoreResult<FirePass> {
-    let phase = Phase::enter("fire");
-    let fired = watch.time(StoreVerb::Fire, store.fire_due(node, limit)).await;
-    drop(phase);
+    let fired = fire_slots(store, node, limit, watch).await;
     // Delayed jobs, retries among them, do not wait for schedules that cannot be fired.
     let promoted = watch.time(StoreVerb::Promote, store.promote_due_jobs(limit)).await;
-    let (fired, promoted) = (fired?, promoted?);
+    Ok(FirePass { promoted: promoted?, ..fired? })
+}
+
+async fn fire_slots(store: &dyn Store, node: Option<NodeId>, limit: usize, watch: &Stopwatch) -> StoreResult<FirePass> {
+    let _phase = Phase::enter("fire");
+    let fired = watch.time(StoreVerb::Fire, store.fire_due(node, limit)).await?;
     Ok(FirePass {
         schedules: fired.schedules,
         jobs: fired.jobs.len(),
@@ -102,8 +124,9 @@ async fn fire_batch(store: &dyn Store, node: Option<NodeId>, limit: usize, watch
         replanned: fired.replanned,
         problems: fired.problems,
         steered: fired.steered,
-        promoted,
-        more: false,
+        promoted: 0,
+        // Those that only wait, for the cap for example, say nothing about what is behind them.
+        more: fired.schedules.min(fired.jobs.len()) >= limit,
     })
 }
 
@@ -132,7 +155,7 @@ impl Default for FireOptions {
     fn default() -> Self {
         Self {
             node: None,
-            limit: 100,
+            limit: 200,
             sweep: Duration::from_secs(30),
             memory: MemoryOptions::default(),
             declared: Vec::new(),

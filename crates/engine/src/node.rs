@@ -206,6 +206,8 @@ struct Life {
     lease: HeldLease,
     uptime: Uptime,
     store: Arc<dyn Store>,
+    /// Whether the store was asked to get ready.
+    warm: bool,
 }
 
 /// What the heartbeat's task has to tell.
@@ -271,12 +273,12 @@ impl Life {
             Desk::new(Arc::clone(&store), lease.clone(), executors.clone(), options.desk.clone(), uptime, running);
         let desk = desk.measured(stopwatch).telling(news).traced(Arc::clone(&options.tracer));
         let (changes, options) = (store.changes(), options.clone());
-        Self { desk, loops, beats, fallbacks, changes, options, draining, lease, uptime, store }
+        Self { desk, loops, beats, fallbacks, changes, options, draining, lease, uptime, store, warm: false }
     }
 
     /// Takes and runs jobs until the shutdown, or until the lease is lost.
     async fn work(&mut self, signals: &mut Signals, on_event: &mut (impl FnMut(NodeEvent) + Send)) -> End {
-        let mut looks = 0;
+        let (mut looks, mut in_vain) = (0, 0);
         let mut pause = Duration::ZERO;
         let mut frozen = Frozen::default();
         loop {
@@ -294,9 +296,13 @@ impl Life {
             match self.desk.exchange(true).await {
                 Ok(done) if done.claimed > 0 => {
                     frozen.is_over("claiming");
-                    (looks, pause) = (0, LOOKS[0]);
+                    (looks, in_vain, pause) = (0, 0, LOOKS[0]);
                 }
                 Ok(done) => {
+                    in_vain += 1;
+                    if in_vain > LOOKS.len() {
+                        self.get_ready();
+                    }
                     let look = LOOKS.get(looks).copied().unwrap_or(self.options.poll);
                     pause = done.more_in.map_or(look, |more_in| look.min(more_in));
                 }
@@ -309,6 +315,20 @@ impl Life {
                 }
             }
         }
+    }
+
+    /// While there is nothing to do, once: whoever has to work at once gets ready by working.
+    fn get_ready(&mut self) {
+        if self.warm {
+            return;
+        }
+        self.warm = true;
+        let store = Arc::clone(&self.store);
+        self.loops.spawn(async move {
+            if let Err(error) = store.warm_up().await {
+                tracing::debug!("failed to get ready ahead of time: {error}");
+            }
+        });
     }
 
     async fn hear(&mut self, beat: Option<Beat>) -> Result<(), End> {

@@ -130,6 +130,9 @@ impl RunLog {
     pub async fn close(&self) {
         let (lines, bytes) = {
             let notes = lock(&self.0.notes);
+            if notes.is_empty() && notes.cut_lines == 0 {
+                return;
+            }
             (notes.cut_lines, notes.cut_bytes)
         };
         if lines > 0 {

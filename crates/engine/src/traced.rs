@@ -4,6 +4,7 @@ use crate::clock::Uptime;
 use jiff::SignedDuration;
 use punctual_core::store::{ClaimedJob, FinishedRun};
 use punctual_core::trace::{Span, SpanValue, TraceContext, Tracer};
+use std::cell::LazyCell;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -53,7 +54,8 @@ impl TracedRun {
 
 /// What stands around the lines of a run's log.
 pub(crate) fn log_span(claimed: &ClaimedJob) -> tracing::Span {
-    let context = TraceContext::of_run(&claimed.job);
+    // Where nobody hears anything it is not needed.
+    let context = LazyCell::new(|| TraceContext::of_run(&claimed.job));
     // Of the highest level, so that whoever hears anything hears where it belongs.
     tracing::error_span!(
         "run",

@@ -5,7 +5,7 @@ use crate::phase::Phase;
 use crate::scribe::Scribe;
 use crate::secrets::{RunSecrets, SecretRules};
 use crate::stop::StopHandle;
-use punctual_core::execute::{Executor, RunContext, Stop, StopReason, stopped};
+use punctual_core::execute::{Executor, RunContext, StopReason, stopped};
 use punctual_core::id::JobId;
 use punctual_core::job::{Job, Timeout};
 use punctual_core::run::ErrorCode;
@@ -62,7 +62,7 @@ pub async fn run_job(
     executors: &Executors, claimed: ClaimedJob, stop: StopHandle, grace: Duration, scribe: &Scribe,
 ) -> FinishedRun {
     let _phase = Phase::enter("run");
-    let job = Arc::new(claimed.job);
+    let job = claimed.job;
     let Some(executor) = executors.of(&job) else {
         let job_type = job.spec.target.job_type();
         return FinishedRun::failed(job.id, ErrorCode::NoExecutor, format!("this node cannot run `{job_type}`"));
@@ -75,7 +75,7 @@ pub async fn run_job(
     let run = RunContext {
         job: Arc::clone(&job),
         started_at: claimed.started_at,
-        stop: Arc::new(stop.clone()),
+        stop: stop.signal(),
         grace,
         reports: secrets.keeping_from(Arc::new(log.clone())),
         secrets: Arc::clone(&secrets) as Arc<dyn Secrets>,
@@ -102,7 +102,7 @@ async fn work_until_stopped(
     tokio::select! {
         biased;
         end = &mut work => end,
-        reason = stop.requested() => match reason {
+        reason = stop.told() => match reason {
             // No time is left: somebody else may be at it already.
             StopReason::Fenced => stopped(job_id, reason),
             reason => timeout(grace, work).await.unwrap_or_else(|_| stopped(job_id, reason)),

@@ -215,7 +215,7 @@ impl<'t> Worker<'t> {
             if claimed == 0 && !fired.made_work() {
                 return Ok(ran);
             }
-            let jobs = self.desk.running_jobs();
+            let jobs = self.desk.jobs();
             while self.desk.runs() > 0 {
                 self.desk.next_end().await;
             }

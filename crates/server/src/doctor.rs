@@ -136,7 +136,7 @@ pub(crate) async fn diagnose(state: &AppState, quick: bool, limit: usize) -> Sto
     let mut report = Report { limit, findings: Vec::new(), looked_at: Vec::new() };
     let watched = Watched { since: Instant::now(), first: store.node_pulses().await? };
     let at = report.clocks(store).await?;
-    let mut broken = if quick { Vec::new() } else { report.checks(store).await? };
+    let mut broken = report.checks(store, quick).await?;
     if store.frozen().await?.is_some_and(|freeze| freeze.level == FreezeLevel::Writes) {
         // Nobody can work on it, so that nobody is missing, and nothing that waits is overdue.
         broken.retain(|finding| finding.code != Check::Overdue.as_str());
@@ -257,10 +257,16 @@ impl Report {
         Ok(there)
     }
 
-    async fn checks(&mut self, store: &dyn Store) -> StoreResult<Vec<Finding>> {
-        let found = store.run_checks(self.limit).await;
-        let found = self.readable("the whole store", found)?;
-        self.looked("every table, in one snapshot", None, false);
+    async fn checks(&mut self, store: &dyn Store, quick: bool) -> StoreResult<Vec<Finding>> {
+        self.looked("old snapshots", None, false);
+        let found = if quick {
+            let found = store.run_quick_checks(self.limit).await;
+            self.readable("old snapshots", found)?
+        } else {
+            let found = store.run_checks(self.limit).await;
+            self.looked("every table, in one snapshot", None, false);
+            self.readable("the whole store", found)?
+        };
         Ok(found.into_iter().flatten().map(of_store).collect())
     }
 

@@ -7,7 +7,7 @@ WITH told AS MATERIALIZED (
     AS w (job_id, sequence, lines, percent, note)
 ), held AS MATERIALIZED (
   SELECT job_id FROM punctual_internal.running
-  WHERE job_id = ANY ($4) AND node_id = $2 AND lease_id = $3
+  WHERE job_id = ANY ($4) AND node_id = $2 AND (lease_id = $3) IS TRUE
   ORDER BY job_id
   FOR KEY SHARE
 ), added AS (

@@ -4,7 +4,7 @@ use crate::Shared;
 use crate::error::{Failure, Work};
 use crate::jobs::Placing;
 use crate::params::{Params, params};
-use crate::rows::{self, Columns, LastTarget, Unreadable, document, value};
+use crate::rows::{self, Batch, Columns, Unreadable, document, value};
 use crate::session::{Session, Step};
 use crate::sql;
 use crate::tx::{Patience, Tx, commit_failure};
@@ -16,6 +16,7 @@ use punctual_core::limits::Claimed;
 use punctual_core::order::Place;
 use punctual_core::store::{ClaimRequest, ClaimedJob, Heartbeat, Lease, NewNode, NodePulse, StoreError, StoreResult};
 use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tokio_postgres::Row;
 use uuid::Uuid;
@@ -47,33 +48,41 @@ pub(crate) async fn claim_jobs(shared: &Shared, request: &ClaimRequest) -> Store
 }
 
 async fn try_claim(shared: &Shared, request: &ClaimRequest, limited: bool) -> Work<(ClaimAnswer, Claimed)> {
+    let session = shared.session().await?;
+    let (answer, claimed) = claim_on(shared, &session, request, limited).await?;
+    let answer = answer.filter(|answer| answer.holds).ok_or(StoreError::LostLease)?;
+    Ok((answer, claimed))
+}
+
+/// Claims on a connection; what is claimed is nothing unless the answer says that the lease holds.
+pub(crate) async fn claim_on(
+    shared: &Shared, session: &Session, request: &ClaimRequest, limited: bool,
+) -> Work<(Option<ClaimAnswer>, Claimed)> {
     let (node, lease) = (request.lease.node_id.0, request.lease.lease_id.0);
     let queues: Option<Vec<&str>> =
         (!request.queues.is_empty()).then(|| request.queues.iter().map(String::as_str).collect());
     let types: Vec<&str> = request.job_types.iter().map(String::as_str).collect();
     let limit = crate::params::limit(request.limit);
     let params = params![shared.turned(), queues, types, node, lease, request.claim_id.0, limit];
-    let session = shared.session().await?;
-    let mut last = LastTarget::default();
+    let mut batch = Batch::default();
     let mut answer = None;
-    // Jobs are large: they are put where they stay, and moved as little as can be.
-    let mut claimed: Vec<(Place, Job)> = Vec::new();
+    let mut claimed: Vec<(Place, Arc<Job>)> = Vec::new();
     let read = |row: &Row| {
         if is_claimed(row)? {
-            claimed.push(claimed_job(row, &mut last)?);
+            claimed.push(claimed_job(row, &mut batch)?);
         } else {
-            answer = Some(ClaimAnswer::read(row)?);
+            answer = Some(ClaimAnswer::read(row, &mut batch)?);
         }
         Ok(())
     };
     let statement = if limited { sql::claim_within_limits } else { sql::claim_jobs };
     let rows: Vec<Result<(), Unreadable>> = session.read(statement, &params, read).await.map_err(commit_failure)?;
     rows.into_iter().collect::<Result<(), _>>().map_err(rows::unreadable)?;
-    let answer = answer.filter(|answer| answer.holds).ok_or(StoreError::LostLease)?;
     claimed.sort_unstable_by_key(|(place, _)| *place);
-    let started_at = answer.at;
-    let jobs = claimed.into_iter().map(|(_, job)| ClaimedJob { job, started_at }).collect();
-    let more_in = answer.more_in;
+    let more_in = answer.as_ref().and_then(|answer| answer.more_in);
+    let jobs = answer.as_ref().map_or_else(Vec::new, |ClaimAnswer { at, .. }| {
+        claimed.into_iter().map(|(_, job)| ClaimedJob { job, started_at: *at }).collect()
+    });
     Ok((answer, Claimed { jobs, more_in }))
 }
 
@@ -83,7 +92,7 @@ fn is_claimed(row: &Row) -> Result<bool, Unreadable> {
 }
 
 /// What the row without a job says.
-struct ClaimAnswer {
+pub(crate) struct ClaimAnswer {
     /// Since when all of them run.
     at: Timestamp,
     /// Whether the lease holds.
@@ -95,17 +104,20 @@ struct ClaimAnswer {
 }
 
 impl ClaimAnswer {
-    fn read(row: &Row) -> Result<Self, Unreadable> {
+    /// It comes before the jobs.
+    fn read(row: &Row, batch: &mut Batch) -> Result<Self, Unreadable> {
         let mut c = Columns::of(row);
         c.skip(rows::JOB_COLUMNS + 3);
         let (at, holds, limited) = (c.time()?, c.next()?, c.next()?);
         let more_in: Option<i64> = c.next()?;
+        let (lanes, queues): (Option<Vec<i64>>, Option<Vec<String>>) = (c.next()?, c.next()?);
+        batch.queues = lanes.unwrap_or_default().into_iter().zip(queues.unwrap_or_default()).collect();
         Ok(Self { at, holds, limited, more_in: more_in.map(SignedDuration::from_micros) })
     }
 }
 
-fn claimed_job(row: &Row, last: &mut LastTarget) -> Result<(Place, Job), Unreadable> {
-    let job = rows::job_like_the_last(row, last)?;
+fn claimed_job(row: &Row, batch: &mut Batch) -> Result<(Place, Arc<Job>), Unreadable> {
+    let job = rows::job_of_lane(row, batch)?;
     let mut c = Columns::of(row);
     c.skip(rows::JOB_COLUMNS);
     let place = Place {
@@ -114,7 +126,8 @@ fn claimed_job(row: &Row, last: &mut LastTarget) -> Result<(Place, Job), Unreada
         created_at: c.optional_time()?.unwrap_or(job.created_at),
         job_id: job.id,
     };
-    Ok((place, job))
+    // Jobs are large: they are put where they stay.
+    Ok((place, Arc::new(job)))
 }
 
 /// Renews a lease, on the connection that heartbeats have to themselves.

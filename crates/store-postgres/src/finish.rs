@@ -14,7 +14,9 @@ use crate::sql;
 use crate::tx::{Patience, Tx, commit_failure};
 use crate::wake::Wake;
 use jiff::Timestamp;
-use punctual_core::closing::{Again, EndFacts, KeyAfter, Retry, is_of_interest, judge_end, key_after, storable_text};
+use punctual_core::closing::{
+    Again, EndFacts, KeyAfter, Retry, is_of_interest, is_plain, judge_end, key_after, storable_text,
+};
 use punctual_core::id::{JobId, NodeId, NoticeId, ScheduleId};
 use punctual_core::job::{Artifact, Job};
 use punctual_core::json::Json;
@@ -81,11 +83,6 @@ async fn finish_all(shared: &Shared, lease: Lease, runs: &[FinishedRun]) -> Stor
 /// How many ends make it worth a round trip more not to look at them before they are closed.
 const MANY: usize = 64;
 
-/// Whether a run's end may be what most are: it completed, and nothing follows from that.
-fn is_plain(run: &FinishedRun) -> bool {
-    run.outcome == Outcome::Completed && run.error_code.is_none() && run.error.is_none() && run.again == Again::ByPolicy
-}
-
 /// What goes into `close_completed`. If the rest is judged in the same transaction, it closes what it can; else all or
 /// nothing.
 fn close_completed_params<'a>(shared: &Shared, lease: Lease, runs: &'a [FinishedRun], all: bool) -> Params<'a> {
@@ -103,6 +100,8 @@ fn close_completed_params<'a>(shared: &Shared, lease: Lease, runs: &'a [Finished
         trimmed(runs.iter().map(|run| run.usage.as_ref().map(Json::as_str))),
         all,
         runs.iter().all(has_no_more),
+        runs.iter().map(|run| run.job_id.0).min(),
+        runs.iter().map(|run| run.job_id.0).max(),
     ]
 }
 
@@ -133,9 +132,9 @@ async fn try_finish(shared: &Shared, lease: Lease, runs: &[FinishedRun], suspici
     if runs.len() >= MANY {
         return try_close_many(shared, lease, runs).await;
     }
-    let params = close_completed_params(shared, lease, runs, true);
-    let answer = shared.session().await?.rows(sql::close_completed, &params).await.map_err(commit_failure)?;
-    let closed = closed_of(runs, &answer)?;
+    let session = shared.session().await?;
+    let closed = close_completed_on(shared, &session, lease, runs).await?;
+    drop(session);
     if !closed.contains(&true) {
         return try_judge(shared, lease, runs, false).await;
     }
@@ -143,6 +142,14 @@ async fn try_finish(shared: &Shared, lease: Lease, runs: &[FinishedRun], suspici
     shared.ring_if_limited();
     let result = |closed| if closed { FinishResult::Closed { retry: None } } else { FinishResult::LostLease };
     Ok(closed.into_iter().map(result).collect())
+}
+
+/// Closes runs on a connection, in a transaction of its own; for each, whether it was closed.
+pub(crate) async fn close_completed_on(
+    shared: &Shared, session: &Session, lease: Lease, runs: &[FinishedRun],
+) -> Work<Vec<bool>> {
+    let params = close_completed_params(shared, lease, runs, true);
+    closed_of(runs, &session.rows(sql::close_completed, &params).await.map_err(commit_failure)?)
 }
 
 /// Two round trips: what is plain is closed, and the COMMIT. What was not plain is judged in between.

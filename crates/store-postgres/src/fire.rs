@@ -28,7 +28,7 @@ use uuid::Uuid;
 pub(crate) type ScheduleRow = (ScheduleId, Result<Schedule, Unreadable>);
 
 /// What a pass has locked.
-struct Taken {
+pub(crate) struct Taken {
     due: Vec<ScheduleRow>,
     /// Those of which SQL has asked something.
     asked: Vec<ScheduleRow>,
@@ -72,10 +72,17 @@ pub(crate) async fn begin_impatiently(shared: &Shared) -> Work<Tx<'_>> {
     Ok(Tx::begin_with(shared, vec![Step::Word(LOCKS)]).await?.0)
 }
 
+/// The same on a connection that is there already.
+pub(crate) async fn begin_impatiently_on(shared: &Shared, session: Session) -> Work<Tx<'_>> {
+    let tx = Tx::begin_on(shared, session).await?;
+    tx.word(LOCKS).await?;
+    Ok(tx)
+}
+
 impl Tx<'_> {
     /// Locks the cap on fires, what is due, what has no plan, what has been paused for long enough, and what SQL has
     /// asked something of.
-    async fn take_due(&self, shared: &Shared, limit: i64) -> Work<Taken> {
+    pub(crate) async fn take_due(&self, shared: &Shared, limit: i64) -> Work<Taken> {
         // In one round trip: each sends when it is first polled.
         let (cap, due, unplanned, resumable, asked) = tokio::join!(
             self.one(CAP, params![], value::<String>),
@@ -343,7 +350,7 @@ impl Tx<'_> {
         Ok(done)
     }
 
-    async fn next_due(&self, shared: &Shared) -> Work<Option<SignedDuration>> {
+    pub(crate) async fn next_due(&self, shared: &Shared) -> Work<Option<SignedDuration>> {
         let found = self.one(sql::next_due, params![shared.turned()], |row| {
             let mut c = Columns::of(row);
             Ok((c.next::<Option<i64>>()?, c.next::<Option<String>>()?, c.time()?))

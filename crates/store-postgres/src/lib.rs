@@ -12,6 +12,7 @@ mod backfill;
 mod bulk;
 mod checks;
 mod claim;
+mod client;
 mod control;
 mod deliveries;
 mod error;
@@ -35,6 +36,7 @@ mod migrate;
 mod moves;
 mod notify;
 mod offers;
+mod old_snapshots;
 mod outbox;
 mod params;
 mod pg_cron;
@@ -59,7 +61,9 @@ mod transfer;
 mod tx;
 mod upkeep;
 mod wake;
+mod warm;
 
+pub use client::{Channels, connect_client};
 pub use migrate::roles_sql;
 pub use pg_cron::{PgCron, read_pg_cron};
 
@@ -170,6 +174,8 @@ pub(crate) struct Shared {
     ended: watch::Sender<()>,
     /// Whether there were limits when a claim was made last: which statement to begin with.
     limited: AtomicBool,
+    /// Whether somebody has begun to get its connections ready.
+    warmed: AtomicBool,
     listener: OnceLock<AbortHandle>,
     /// What was done to the schema when the store was opened.
     migrated: OnceLock<Vec<AppliedMigration>>,
@@ -203,6 +209,7 @@ impl PostgresStore {
             plans: watch::Sender::new(()),
             ended: watch::Sender::new(()),
             limited: AtomicBool::new(false),
+            warmed: AtomicBool::new(false),
             listener: OnceLock::new(),
             migrated: OnceLock::new(),
             itself: itself.clone(),
@@ -220,6 +227,11 @@ impl PostgresStore {
             tracing::warn!(%error, "failed to make partitions; the default ones take the rows");
         }
         Ok(Self { shared: Handle { shared, change: None } })
+    }
+
+    /// Whether each connection leads to a session of its own; behind a pooler it does not, and statements get no names.
+    pub fn has_own_sessions(&self) -> bool {
+        self.shared.pool.is_named()
     }
 
     /// What was done to the schema when this store was opened.

@@ -4,7 +4,9 @@ use crate::address::Address;
 use crate::error::{store_error, with_causes};
 use crate::session::Session;
 use crate::tls;
-use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, PoolError, QueueMode, RecyclingMethod, Runtime};
+use deadpool_postgres::{
+    Manager, ManagerConfig, Object, Pool, PoolError, QueueMode, RecyclingMethod, Runtime, Timeouts,
+};
 use punctual_core::readings::PoolFigures;
 use punctual_core::store::{StoreError, StoreResult};
 use std::time::Duration;
@@ -57,6 +59,11 @@ impl Link {
         Ok(Self { pool: self::pool(address, size, None)?, named: false })
     }
 
+    /// Whether statements are prepared under a name.
+    pub(crate) fn is_named(&self) -> bool {
+        self.named
+    }
+
     /// More connections of the same kind.
     pub(crate) fn another(&self, address: &Address, size: usize) -> StoreResult<Self> {
         let mark = self.named.then_some("another");
@@ -67,6 +74,13 @@ impl Link {
     pub(crate) fn figures(&self) -> PoolFigures {
         let status = self.pool.status();
         PoolFigures { max: status.max_size, open: status.size, idle: status.available, waiting: status.waiting }
+    }
+
+    /// A connection, if there is one that nobody uses or room for another one.
+    pub(crate) async fn spare_session(&self) -> Option<Session> {
+        let timeouts = Timeouts { wait: Some(Duration::ZERO), create: Some(PATIENCE), recycle: Some(PATIENCE) };
+        let client = self.pool.timeout_get(&timeouts).await.ok()?;
+        Some(Session::new(client, self.named))
     }
 
     /// A connection, made anew with growing pauses when the database cannot be reached.

@@ -90,8 +90,8 @@ async fn append_log(shared: &Shared, lease: Lease, chunks: &[LogChunk]) -> Store
 impl Tx<'_> {
     /// Whether a job is running under a lease; it stays so until this transaction is done.
     pub(crate) async fn hold_run(&self, lease: Lease, job: JobId) -> Work<()> {
-        let mine =
-            "SELECT 1 FROM punctual_internal.running WHERE job_id = $1 AND node_id = $2 AND lease_id = $3 FOR UPDATE";
+        let mine = "SELECT 1 FROM punctual_internal.running
+                    WHERE job_id = $1 AND node_id = $2 AND (lease_id = $3) IS TRUE FOR UPDATE";
         let held = self.one(mine, params![job.0, lease.node_id.0, lease.lease_id.0], rows::value::<i32>).await?;
         Ok(held.map(|_| ()).ok_or(StoreError::LostLease)?)
     }

@@ -11,14 +11,16 @@ use punctual_core::json::Json;
 use punctual_core::name::Name;
 use punctual_core::order::Place;
 use punctual_core::retry::RetryPolicy;
+use punctual_core::run::Trigger;
 use punctual_core::schedule::{
     Dependency, FiredFrom, Forgiven, Overlap, Pause, Schedule, ScheduleDefinition, ScheduleResults, ScheduleState,
     Source,
 };
 use punctual_core::store::StoreError;
-use punctual_core::target::Target;
+use punctual_core::target::TargetReader;
 use punctual_core::timing::TimingSpec;
 use serde::de::DeserializeOwned;
+use std::collections::HashMap;
 use std::str::FromStr;
 use std::time::SystemTime;
 use tokio_postgres::Row;
@@ -271,32 +273,32 @@ fn results(c: &mut Columns<'_>) -> Result<ScheduleResults, Unreadable> {
 
 /// A row that begins with `job_columns`.
 pub(crate) fn job(row: &Row) -> Result<Job, Unreadable> {
-    job_like_the_last(row, &mut LastTarget::default())
+    job_of(row, &mut TargetReader::default(), Columns::next)
 }
 
-/// The target that was read last, and as it was written: most jobs of a batch have the same, and understanding it is the
-/// most costly part of reading a job.
+/// What is the same for many jobs of a batch.
 #[derive(Debug, Default)]
-pub(crate) struct LastTarget(Option<(String, Target)>);
-
-impl LastTarget {
-    fn read(&mut self, text: &str) -> Result<Target, Unreadable> {
-        if let Some((known, target)) = &self.0
-            && known == text
-        {
-            return Ok(target.clone());
-        }
-        let target: Target = serde_json::from_str(text).map_err(|e| Invalid::new("target", e.to_string()))?;
-        self.0 = Some((text.to_owned(), target.clone()));
-        Ok(target)
-    }
+pub(crate) struct Batch {
+    targets: TargetReader,
+    /// The queues of the lanes.
+    pub(crate) queues: HashMap<i64, String>,
 }
 
-/// The same for one of many jobs.
-pub(crate) fn job_like_the_last(row: &Row, last: &mut LastTarget) -> Result<Job, Unreadable> {
+/// One of many, with the number of its lane in the place of its queue.
+pub(crate) fn job_of_lane(row: &Row, batch: &mut Batch) -> Result<Job, Unreadable> {
+    let queues = &batch.queues;
+    job_of(row, &mut batch.targets, |c| {
+        let lane: i64 = c.next()?;
+        queues.get(&lane).cloned().ok_or_else(|| Invalid::new("lane_id", format!("nobody knows the lane {lane}")))
+    })
+}
+
+fn job_of<'a>(
+    row: &'a Row, targets: &mut TargetReader, queue: impl FnOnce(&mut Columns<'a>) -> Result<String, Unreadable>,
+) -> Result<Job, Unreadable> {
     let mut c = Columns::of(row);
     let (id, created_at) = (c.id()?, c.time()?);
-    let spec = job_spec(&mut c, last)?;
+    let spec = job_spec(&mut c, targets, queue)?;
     Ok(Job {
         id,
         created_at,
@@ -312,12 +314,14 @@ pub(crate) fn job_like_the_last(row: &Row, last: &mut LastTarget) -> Result<Job,
     })
 }
 
-fn job_spec(c: &mut Columns<'_>, last: &mut LastTarget) -> Result<NewJob, Unreadable> {
+fn job_spec<'a>(
+    c: &mut Columns<'a>, targets: &mut TargetReader, queue: impl FnOnce(&mut Columns<'a>) -> Result<String, Unreadable>,
+) -> Result<NewJob, Unreadable> {
     Ok(NewJob {
-        target: last.read(c.next()?)?,
+        target: targets.read(c.next()?)?,
         input: c.json()?,
-        queue: c.next()?,
-        priority: c.next()?,
+        queue: queue(c)?,
+        priority: c.or(0)?,
         run_at: c.optional_time()?,
         serial_key: c.next()?,
         job_key: job_key(c)?,
@@ -327,7 +331,7 @@ fn job_spec(c: &mut Columns<'_>, last: &mut LastTarget) -> Result<NewJob, Unread
         timeout: Timeout::from_micros(c.next()?),
         template_id: c.optional_id()?,
         grant_id: c.optional_id()?,
-        trigger: c.word()?,
+        trigger: c.word_or(Trigger::Api)?,
         trigger_detail: c.next()?,
         trace_context: c.next()?,
         owner: c.next()?,

@@ -104,6 +104,7 @@ statements! {
     nodes_page,
     nodes_page_alive,
     notices_after,
+    old_snapshots,
     open_flow_items,
     open_notices,
     orphans,

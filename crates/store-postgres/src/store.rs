@@ -2,7 +2,7 @@
 
 use crate::tx::in_transaction;
 use crate::wake::{self, Wake, Wakes};
-use crate::{PostgresStore, claim, finish, fire, gather, holds, jobs, queue, rows, schedules};
+use crate::{PostgresStore, claim, finish, fire, gather, holds, jobs, queue, rows, schedules, warm};
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
 use punctual_core::id::{JobId, NodeId, ReservationId, ScheduleId};
@@ -36,6 +36,10 @@ impl Store for PostgresStore {
     fn changes(&self) -> Box<dyn Changes> {
         wake::listen(&self.shared.shared);
         Box::new(Wakes(self.shared.changed.subscribe()))
+    }
+
+    async fn warm_up(&self) -> StoreResult<()> {
+        warm::warm_up(&self.shared).await
     }
 
     async fn create_schedule(&self, definition: ScheduleDefinition) -> StoreResult<Schedule> {

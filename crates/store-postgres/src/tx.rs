@@ -98,20 +98,21 @@ impl<'s> Tx<'s> {
     /// Begins, and sends the first statements in the same round trip.
     pub(crate) async fn begin_with(shared: &'s Shared, first: Vec<Step<'_>>) -> Work<(Self, Vec<Answer>)> {
         let turned = shared.turned_time();
-        let mut steps = vec![Step::Word("BEGIN")];
-        if turned.is_none() {
-            steps.push(Step::Rows("SELECT now()", Params::default()));
-        }
+        let mut steps = opening(turned);
         let own = steps.len();
         steps.extend(first);
         let (mut tx, mut answers) = Self::begin_on_a_live_connection(shared, &steps).await?;
         let rest = answers.split_off(own);
-        tx.now = match (turned, answers.pop()) {
-            (Some(now), _) => now,
-            (None, Some(Answer::Rows(found))) => rows::now_of(&found).map_err(rows::unreadable)?,
-            (None, _) => return Err(Failure::internal("the database did not say what time it is")),
-        };
+        tx.now = instant(turned, answers.pop())?;
         Ok((tx, rest))
+    }
+
+    /// Begins on a connection that is there already.
+    pub(crate) async fn begin_on(shared: &'s Shared, session: Session) -> Work<Self> {
+        let turned = shared.turned_time();
+        let mut tx = Self { shared, session: Some(session), now: Timestamp::UNIX_EPOCH };
+        tx.now = instant(turned, tx.pipeline(&opening(turned)).await?.pop())?;
+        Ok(tx)
     }
 
     /// A connection of the pool may have died unnoticed. Nothing is committed at the beginning, so that another one can
@@ -248,6 +249,21 @@ impl Drop for Tx<'_> {
         if let Some(session) = self.session.take() {
             session.discard();
         }
+    }
+}
+
+/// How a transaction begins: it asks for the time, unless that is turned by a test.
+fn opening<'a>(turned: Option<Timestamp>) -> Vec<Step<'a>> {
+    let begin = Step::Word("BEGIN");
+    if turned.is_some() { vec![begin] } else { vec![begin, Step::Rows("SELECT now()", Params::default())] }
+}
+
+/// The instant of a transaction, from the last answer to its opening.
+fn instant(turned: Option<Timestamp>, answer: Option<Answer>) -> Work<Timestamp> {
+    match (turned, answer) {
+        (Some(now), _) => Ok(now),
+        (None, Some(Answer::Rows(found))) => Ok(rows::now_of(&found).map_err(rows::unreadable)?),
+        (None, _) => Err(Failure::internal("the database did not say what time it is")),
     }
 }
 

@@ -1,19 +1,19 @@
 //! Wake-ups: within the process by a channel, from other nodes by NOTIFY; an optimisation only.
 
+use crate::Shared;
+use crate::client::{self, Channels};
 use crate::error::with_causes;
 use crate::params::{Params, params, time};
 use crate::session::Step;
-use crate::{Shared, tls};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use punctual_core::id::ScheduleId;
 use punctual_core::schedule::Schedule;
 use punctual_core::store::Changes;
-use std::future::poll_fn;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
-use tokio::sync::{mpsc, watch};
-use tokio_postgres::{AsyncMessage, Client, Connection, Socket};
+use tokio::sync::watch;
+use tokio_postgres::Client;
 use uuid::Uuid;
 
 /// How long a listener waits before it connects again.
@@ -125,10 +125,7 @@ enum Heard {
 async fn listen_once(store: &Weak<Shared>) -> Result<Heard, String> {
     let words = |error: tokio_postgres::Error| with_causes(&error);
     let Some(shared) = store.upgrade() else { return Ok(Heard::TheEnd) };
-    let connector = tls::connector(shared.direct.trust, shared.direct.root_cert.as_deref());
-    let connecting = shared.direct.config.connect(connector.map_err(|error| error.to_string())?);
-    let (client, connection) = connecting.await.map_err(words)?;
-    let mut channels = heard_on(connection);
+    let (client, mut channels) = client::connect(&shared.direct).await.map_err(String::from)?;
     if !hears(&shared, &client, &mut channels).await? {
         return Ok(Heard::Nothing);
     }
@@ -150,9 +147,7 @@ async fn listen_once(store: &Weak<Shared>) -> Result<Heard, String> {
 ///
 /// Sent by another connection: in answer to the listening one a pooler may bring back by chance what it would lose at
 /// any other time.
-async fn hears(
-    shared: &Shared, client: &Client, channels: &mut mpsc::UnboundedReceiver<String>,
-) -> Result<bool, String> {
+async fn hears(shared: &Shared, client: &Client, channels: &mut Channels) -> Result<bool, String> {
     let probe = format!("punctual_probe_{}", Uuid::new_v4().simple());
     client.batch_execute(&format!("LISTEN {probe}")).await.map_err(|error| with_causes(&error))?;
     let session = shared.session().await.map_err(|error| error.to_string())?;
@@ -161,29 +156,4 @@ async fn hears(
     drop(session);
     let heard = async { while channels.recv().await.is_some_and(|channel| channel != probe) {} };
     Ok(tokio::time::timeout(HEARS_WITHIN, heard).await.is_ok())
-}
-
-/// Keeps a connection going for as long as its client lives, and names the channel of each notification.
-fn heard_on<T>(mut connection: Connection<Socket, T>) -> mpsc::UnboundedReceiver<String>
-where
-    Connection<Socket, T>: Send + 'static,
-    T: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
-{
-    let (heard, channels) = mpsc::unbounded_channel();
-    tokio::spawn(async move {
-        while let Some(message) = poll_fn(|context| connection.poll_message(context)).await {
-            match message {
-                Ok(AsyncMessage::Notification(notification)) => {
-                    // Nobody may be left to hear it; the client is gone then, and this ends with it.
-                    let _gone = heard.send(notification.channel().to_owned());
-                }
-                Ok(_) => {}
-                Err(error) => {
-                    tracing::debug!("the listening connection broke: {}", with_causes(&error));
-                    return;
-                }
-            }
-        }
-    });
-    channels
 }

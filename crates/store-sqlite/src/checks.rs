@@ -2,6 +2,7 @@
 
 use crate::SqliteStore;
 use crate::error::store_error;
+use crate::log::Log;
 use crate::rows::{self, Columns};
 use crate::sql;
 use async_trait::async_trait;
@@ -15,13 +16,32 @@ use uuid::Uuid;
 #[async_trait]
 impl Checks for SqliteStore {
     async fn run_checks(&self, limit: usize) -> StoreResult<Vec<Finding>> {
-        let now = self.clock.now();
-        self.read(move |connection| look_through(connection, now, limit)).await
+        // Before anything is read, because these checks have a snapshot of their own meanwhile.
+        let (old_snapshot, now) = (self.old_snapshot(), self.clock.now());
+        let mut found = self.read(move |connection| look(connection, now, limit)).await?;
+        found.extend(old_snapshot);
+        Ok(Finding::group(found, limit))
+    }
+
+    async fn run_quick_checks(&self, limit: usize) -> StoreResult<Vec<Finding>> {
+        Ok(Finding::group(self.old_snapshot(), limit))
     }
 }
 
-/// Looks through everything as of an instant.
+impl SqliteStore {
+    /// Unlike PostgreSQL, SQLite tells neither who has a snapshot nor since when. It shows in the log, which cannot be
+    /// emptied while one of its snapshots is in use.
+    fn old_snapshot(&self) -> Option<(Check, String)> {
+        Log::of(&self.path).why_large(&self.path).map(|why| (Check::OldSnapshot, why))
+    }
+}
+
+/// Looks through everything as of an instant, in a store or in a copy of one.
 pub(crate) fn look_through(connection: &Connection, now: Timestamp, limit: usize) -> StoreResult<Vec<Finding>> {
+    Ok(Finding::group(look(connection, now, limit)?, limit))
+}
+
+fn look(connection: &Connection, now: Timestamp, limit: usize) -> StoreResult<Vec<(Check, String)>> {
     let mut found = damage(connection, limit)?;
     // One more than is told, so that it can be said that there are more.
     let ask = i64::try_from(limit).unwrap_or(i64::MAX).saturating_add(1);
@@ -29,7 +49,7 @@ pub(crate) fn look_through(connection: &Connection, now: Timestamp, limit: usize
         let mut c = Columns::of(row);
         Ok((c.word()?, subject(&c.next()?)))
     })?);
-    Ok(Finding::group(found, limit))
+    Ok(found)
 }
 
 /// What SQLite says about its own file.

@@ -3,17 +3,20 @@
 use crate::jobs::{Placeless, QueueSlot};
 use crate::limits::Rooms;
 use crate::queue::place_of;
-use crate::rows::{Columns, document, unreadable};
+use crate::rows::{self, Columns, document, unreadable};
 use crate::sql;
 use crate::tx::{Tx, value};
 use jiff::Timestamp;
 use punctual_core::id::{JobId, LeaseId, NodeId};
+use punctual_core::job::Job;
 use punctual_core::limits::Claimed;
 use punctual_core::order::Place;
 use punctual_core::store::{ClaimRequest, ClaimedJob, Heartbeat, Lease, NewNode, NodePulse, StoreError, StoreResult};
+use punctual_core::target::TargetReader;
 use rusqlite::{Rows, params};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::sync::Arc;
 use uuid::Uuid;
 
 impl Tx<'_> {
@@ -74,9 +77,15 @@ impl Tx<'_> {
         self.check_lease(request.lease)?;
         let lanes = self.claimable_lanes(request)?;
         let (lanes, mut rooms) = self.rooms(lanes, request.lease.node_id)?;
-        let picked = self.heads_in_order(&lanes, &mut rooms, request.limit)?;
-        let jobs = picked.into_iter().map(|place| self.claim(place.job_id, request)).collect::<StoreResult<_>>()?;
-        Ok(Claimed { jobs, more_in: self.spend(&rooms)? })
+        let quotas = self.quotas(&lanes, &mut rooms, request.limit)?;
+        let mut jobs = Vec::new();
+        let mut targets = TargetReader::default();
+        for (lane, quota) in lanes.iter().zip(quotas).filter(|(_, quota)| *quota > 0) {
+            jobs.extend(self.claim_of_lane(lane, quota, request, &mut targets)?);
+        }
+        jobs.sort_unstable_by_key(|(place, _)| *place);
+        let started = |(_, job)| ClaimedJob { job, started_at: self.now };
+        Ok(Claimed { jobs: jobs.into_iter().map(started).collect(), more_in: self.spend(&rooms)? })
     }
 
     fn claimable_lanes(&self, request: &ClaimRequest) -> StoreResult<Vec<Lane>> {
@@ -85,10 +94,10 @@ impl Tx<'_> {
         self.all(sql::claimable_lanes, params![queues, types, self.now_us()], Lane::read)
     }
 
-    /// The first jobs in queue order over several lanes, as far as the limits have room: each lane is an ordered
-    /// cursor, and the merge reads just one row more of each lane than it takes. All jobs of a lane have the same
-    /// limits, so that one which is kept back keeps back all behind it.
-    fn heads_in_order(&self, lanes: &[Lane], rooms: &mut Rooms, limit: usize) -> StoreResult<Vec<Place>> {
+    /// How many of its first jobs each lane gives, so that all together are the first in queue order, as far as the
+    /// limits have room: each lane is an ordered cursor, and the merge reads just one row more of each lane than it
+    /// takes. All jobs of a lane have the same limits, so that one which is kept back keeps back all behind it.
+    fn quotas(&self, lanes: &[Lane], rooms: &mut Rooms, limit: usize) -> StoreResult<Vec<usize>> {
         let mut statements = lanes.iter().map(|_| self.prepare(sql::lane_head)).collect::<StoreResult<Vec<_>>>()?;
         let mut cursors = Vec::with_capacity(lanes.len());
         for (statement, lane) in statements.iter_mut().zip(lanes) {
@@ -98,42 +107,48 @@ impl Tx<'_> {
         for (lane, cursor) in cursors.iter_mut().enumerate() {
             heads.extend(step(cursor)?.map(|place| Reverse((place, lane))));
         }
-        let mut picked = Vec::new();
-        while picked.len() < limit
-            && let Some(Reverse((place, lane))) = heads.pop()
+        let (mut quotas, mut taken) = (vec![0; lanes.len()], 0);
+        while taken < limit
+            && let Some(Reverse((_, lane))) = heads.pop()
         {
             if !rooms.take(lane) {
                 continue;
             }
-            picked.push(place);
+            quotas[lane] += 1;
+            taken += 1;
             heads.extend(step(&mut cursors[lane])?.map(|place| Reverse((place, lane))));
         }
-        Ok(picked)
+        Ok(quotas)
     }
 
-    /// Moves one job from `queue` to `running`.
-    fn claim(&mut self, id: JobId, request: &ClaimRequest) -> StoreResult<ClaimedJob> {
-        let gone = || StoreError::Internal(format!("the job {id} left the queue while it was claimed"));
-        let place = self.one(sql::claim_job, params![id.as_bytes()], QueueRow::read)?.ok_or_else(gone)?;
-        self.execute(
-            sql::insert_running,
-            params![
-                id.as_bytes(),
-                request.lease.node_id.as_bytes(),
-                request.lease.lease_id.as_bytes(),
-                request.claim_id.as_bytes(),
-                place.lane_id,
-                place.priority,
-                place.position,
-                place.created_at.as_microsecond(),
-                place.queued_at.as_microsecond(),
-                place.serial_key,
-                place.schedule_id,
-                self.now_us(),
-            ],
-        )?;
-        let job = self.job(id)?.ok_or_else(gone)?;
-        Ok(ClaimedJob { job, started_at: self.now })
+    /// Moves the first jobs of a lane from `queue` to `running`.
+    fn claim_of_lane(
+        &self, lane: &Lane, quota: usize, request: &ClaimRequest, targets: &mut TargetReader,
+    ) -> StoreResult<Vec<(Place, Arc<Job>)>> {
+        let limit = i64::try_from(quota).unwrap_or(i64::MAX);
+        let jobs = self.all(sql::lane_jobs, params![lane.id, limit], |row| {
+            let job = rows::job_behind_place(row, targets)?;
+            Ok((place_of(row)?, Arc::new(job)))
+        })?;
+        let Lease { node_id, lease_id } = request.lease;
+        let started = params![
+            lane.id,
+            limit,
+            node_id.as_bytes(),
+            lease_id.as_bytes(),
+            request.claim_id.as_bytes(),
+            self.now_us()
+        ];
+        let moved = [
+            self.execute(sql::start_lane_jobs, started)?,
+            self.execute(sql::unqueue_lane_jobs, params![lane.id, limit])?,
+        ];
+        if moved != [jobs.len(); 2] || jobs.len() != quota {
+            let words =
+                format!("of {quota} jobs of the lane {} there were {}, and moved {moved:?}", lane.id, jobs.len());
+            return Err(StoreError::Internal(words));
+        }
+        Ok(jobs)
     }
 
     pub(crate) fn give_back(&mut self, lease: Lease, jobs: &[JobId]) -> StoreResult<Vec<JobId>> {
@@ -173,7 +188,7 @@ pub(crate) struct Lane {
 }
 
 impl Lane {
-    pub(crate) fn read(row: &rusqlite::Row<'_>) -> Result<Self, crate::rows::Unreadable> {
+    pub(crate) fn read(row: &rusqlite::Row<'_>) -> Result<Self, rows::Unreadable> {
         let mut c = Columns::of(row);
         Ok(Self { id: c.next()?, queue: c.next()?, job_type: c.next()?, tags: c.document("tags")? })
     }
@@ -191,7 +206,7 @@ struct QueueRow {
 }
 
 impl QueueRow {
-    fn read(row: &rusqlite::Row<'_>) -> Result<Self, crate::rows::Unreadable> {
+    fn read(row: &rusqlite::Row<'_>) -> Result<Self, rows::Unreadable> {
         let mut c = Columns::of(row);
         Ok(Self {
             lane_id: c.next()?,
@@ -214,7 +229,7 @@ fn step(cursor: &mut Rows<'_>) -> StoreResult<Option<Place>> {
 pub(crate) fn read_pulses(connection: &rusqlite::Connection) -> StoreResult<Vec<NodePulse>> {
     let sql = "SELECT l.node_id, l.lease_id, n.name, l.counter, n.offers
                FROM punctual_leases AS l JOIN punctual_nodes AS n ON n.id = l.node_id ORDER BY l.node_id";
-    crate::rows::collect(connection, sql, [], |row| {
+    rows::collect(connection, sql, [], |row| {
         let mut c = Columns::of(row);
         Ok(NodePulse {
             node_id: c.id()?,

@@ -13,7 +13,8 @@ pub(crate) fn store_error(error: rusqlite::Error) -> StoreError {
         return StoreError::Internal(error.to_string());
     };
     match code {
-        ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => {
+        // The last of them is what a reader gets after ten seconds while somebody stands still in the middle of a commit.
+        ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked | ErrorCode::FileLockingProtocolFailed => {
             StoreError::Unavailable("another process holds the database".to_owned())
         }
         ErrorCode::DiskFull => StoreError::Full("the disk is full".to_owned()),
@@ -31,4 +32,21 @@ pub(crate) fn is_unique_violation(error: &rusqlite::Error) -> bool {
         error.sqlite_extended_error_code(),
         Some(rusqlite::ffi::SQLITE_CONSTRAINT_UNIQUE | rusqlite::ffi::SQLITE_CONSTRAINT_PRIMARYKEY)
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::store_error;
+    use punctual_core::store::StoreError;
+    use rusqlite::ffi;
+
+    /// Whoever is told that the store is out of reach tries again and keeps his reports; any other error would be taken
+    /// for a fault of what was to be written.
+    #[test]
+    fn c12_who_has_to_wait_for_another_process_is_told_to_try_again() {
+        for code in [ffi::SQLITE_BUSY, ffi::SQLITE_BUSY_SNAPSHOT, ffi::SQLITE_LOCKED, ffi::SQLITE_PROTOCOL] {
+            let error = store_error(rusqlite::Error::SqliteFailure(ffi::Error::new(code), None));
+            assert!(matches!(&error, StoreError::Unavailable(why) if why.contains("another process")), "{error:?}");
+        }
+    }
 }

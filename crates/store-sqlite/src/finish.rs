@@ -1,22 +1,41 @@
 //! Ends: closing runs by the lease's holder, retries, recovery of lost nodes, and artifacts.
 
+use crate::error::{is_unique_violation, store_error};
 use crate::jobs::Closing;
 use crate::rows::{Columns, Unreadable};
 use crate::sql;
 use crate::tx::{Tx, value};
 use jiff::Timestamp;
-use punctual_core::closing::{Again, EndFacts, Retry, is_of_interest, judge_end, key_after};
+use punctual_core::closing::{Again, EndFacts, Retry, is_of_interest, is_plain, judge_end, key_after, storable_text};
 use punctual_core::id::{JobId, NodeId, ScheduleId};
 use punctual_core::job::{Artifact, Job};
+use punctual_core::json::Json;
 use punctual_core::recovery::{Claim, ClosedRun, Found, judge};
 use punctual_core::run::{ErrorCode, Outcome};
 use punctual_core::store::{FinishResult, FinishedRun, Lease, LostNode, Recovered, StoreError, StoreResult};
 use punctual_core::upkeep::News;
-use rusqlite::params;
+use rusqlite::{CachedStatement, OptionalExtension, params};
+
+/// What closes runs from whose end nothing else follows, prepared once for a batch.
+struct Plain<'a> {
+    find: CachedStatement<'a>,
+    insert: CachedStatement<'a>,
+    /// By the id alone: `find` has looked at the lease.
+    drop: CachedStatement<'a>,
+}
 
 impl Tx<'_> {
     pub(crate) fn finish_runs(&mut self, lease: Lease, runs: &[FinishedRun]) -> StoreResult<Vec<FinishResult>> {
-        let results = runs.iter().map(|run| self.finish(lease, run)).collect::<StoreResult<_>>()?;
+        let mut plain = Plain {
+            find: self.prepare(sql::plain_running)?,
+            insert: self.prepare(sql::insert_run)?,
+            drop: self.prepare("DELETE FROM punctual_running WHERE job_id = ?1")?,
+        };
+        let mut results = Vec::with_capacity(runs.len());
+        for run in runs {
+            let closed = is_plain(run) && plain.close(lease, run, self.now_us()).map_err(store_error)?;
+            results.push(if closed { FinishResult::Closed { retry: None } } else { self.finish(lease, run)? });
+        }
         self.tell_flows()?;
         Ok(results)
     }
@@ -208,6 +227,36 @@ impl Tx<'_> {
             )?;
         }
         Ok(())
+    }
+}
+
+impl Plain<'_> {
+    /// Closes a run; says whether it was of that kind, and the lease holds for it.
+    fn close(&mut self, lease: Lease, run: &FinishedRun, now_us: i64) -> rusqlite::Result<bool> {
+        let fence = params![run.job_id.as_bytes(), lease.node_id.as_bytes(), lease.lease_id.as_bytes()];
+        let Some(started_at) = self.find.query_row(fence, |row| row.get::<_, i64>(0)).optional()? else {
+            return Ok(false);
+        };
+        let inserted = self.insert.execute(params![
+            run.job_id.as_bytes(),
+            lease.node_id.as_bytes(),
+            started_at,
+            now_us,
+            Outcome::Completed.as_str(),
+            None::<&str>,
+            None::<&str>,
+            run.exit_code,
+            run.output.as_ref().map(Json::as_str),
+            run.log_ref.as_deref().map(storable_text),
+            true,
+            run.usage.as_ref().map(Json::as_str),
+        ]);
+        match inserted {
+            // It has a run already, as a restored backup may hold it.
+            Err(error) if is_unique_violation(&error) => Ok(false),
+            Err(error) => Err(error),
+            Ok(_) => self.drop.execute(params![run.job_id.as_bytes()]).map(|_| true),
+        }
     }
 }
 

@@ -68,6 +68,12 @@ const MIGRATIONS: &[Migration] = &[
     Migration { number: 17, name: "manifests", breaking: false, sql: include_str!("../migrations/0017_manifests.sql") },
     // Breaking: a node that knows no freeze would take it for a fault of each schedule.
     Migration { number: 18, name: "move", breaking: true, sql: include_str!("../migrations/0018_move.sql") },
+    Migration {
+        number: 19,
+        name: "indexes_of_one_purpose",
+        breaking: false,
+        sql: include_str!("../migrations/0019_indexes_of_one_purpose.sql"),
+    },
 ];
 
 /// Brings the file to the newest schema, or refuses one that is too new; says what that took.

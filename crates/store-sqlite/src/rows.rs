@@ -15,6 +15,7 @@ use punctual_core::schedule::{
     Dependency, Forgiven, Pause, Schedule, ScheduleDefinition, ScheduleResults, ScheduleState,
 };
 use punctual_core::store::{StoreError, StoreResult};
+use punctual_core::target::TargetReader;
 use punctual_core::timing::TimingSpec;
 use rusqlite::types::FromSql;
 use rusqlite::{Connection, Params, Row};
@@ -40,6 +41,17 @@ impl<'a> Columns<'a> {
         let at = self.at;
         self.at += 1;
         self.row.get(at).map_err(|error| {
+            let name = self.row.as_ref().column_name(at).unwrap_or("column").to_owned();
+            Invalid::new(name, format!("cannot be read: {error}"))
+        })
+    }
+
+    /// A text that need not be kept.
+    fn text(&mut self) -> Result<&'a str, Unreadable> {
+        let at = self.at;
+        self.at += 1;
+        let value = self.row.get_ref(at).map_err(|error| error.to_string());
+        value.and_then(|value| value.as_str().map_err(|error| error.to_string())).map_err(|error| {
             let name = self.row.as_ref().column_name(at).unwrap_or("column").to_owned();
             Invalid::new(name, format!("cannot be read: {error}"))
         })
@@ -74,8 +86,7 @@ impl<'a> Columns<'a> {
     }
 
     pub(crate) fn word<T: FromStr<Err: std::fmt::Display>>(&mut self) -> Result<T, Unreadable> {
-        let word: String = self.next()?;
-        word.parse().map_err(|e: T::Err| Invalid::new("word", e.to_string()))
+        self.text()?.parse().map_err(|e: T::Err| Invalid::new("word", e.to_string()))
     }
 
     pub(crate) fn optional_word<T: FromStr<Err: std::fmt::Display>>(&mut self) -> Result<Option<T>, Unreadable> {
@@ -84,8 +95,7 @@ impl<'a> Columns<'a> {
     }
 
     pub(crate) fn document<T: DeserializeOwned>(&mut self, field: &str) -> Result<T, Unreadable> {
-        let text: String = self.next()?;
-        serde_json::from_str(&text).map_err(|e| Invalid::new(field, e.to_string()))
+        serde_json::from_str(self.text()?).map_err(|e| Invalid::new(field, e.to_string()))
     }
 
     pub(crate) fn json(&mut self) -> Result<Json, Unreadable> {
@@ -230,9 +240,19 @@ fn results(c: &mut Columns<'_>) -> Result<ScheduleResults, Unreadable> {
 
 /// A row of `punctual_job_rows`.
 pub(crate) fn job(row: &Row<'_>) -> Result<Job, Unreadable> {
+    job_of(&mut Columns::of(row), &mut TargetReader::default())
+}
+
+/// One of many, behind the four columns of its place.
+pub(crate) fn job_behind_place(row: &Row<'_>, targets: &mut TargetReader) -> Result<Job, Unreadable> {
     let mut c = Columns::of(row);
+    c.skip(4);
+    job_of(&mut c, targets)
+}
+
+fn job_of(c: &mut Columns<'_>, targets: &mut TargetReader) -> Result<Job, Unreadable> {
     let (id, created_at) = (c.id()?, c.time()?);
-    let spec = job_spec(&mut c)?;
+    let spec = job_spec(c, targets)?;
     Ok(Job {
         id,
         created_at,
@@ -248,9 +268,9 @@ pub(crate) fn job(row: &Row<'_>) -> Result<Job, Unreadable> {
     })
 }
 
-fn job_spec(c: &mut Columns<'_>) -> Result<NewJob, Unreadable> {
+fn job_spec(c: &mut Columns<'_>, targets: &mut TargetReader) -> Result<NewJob, Unreadable> {
     Ok(NewJob {
-        target: c.document("target")?,
+        target: targets.read(c.text()?)?,
         input: c.json()?,
         queue: c.next()?,
         priority: c.next()?,
@@ -284,7 +304,7 @@ fn tags(c: &mut Columns<'_>) -> Result<Vec<String>, Unreadable> {
 }
 
 fn retry(c: &mut Columns<'_>) -> Result<RetryPolicy, Unreadable> {
-    match c.next::<String>()?.as_str() {
+    match c.text()? {
         // Most jobs have the usual policy, which is written as nothing.
         "{}" => Ok(RetryPolicy::default()),
         text => serde_json::from_str(text).map_err(|e| Invalid::new("retry", e.to_string())),

@@ -41,6 +41,10 @@ pub struct FaultyStore {
     armed: Mutex<Option<Fault>>,
     happened: [AtomicUsize; 2],
     cut_off: AtomicBool,
+    /// How often it was asked to get ready.
+    pub warmed: AtomicUsize,
+    /// How often it was asked for jobs.
+    pub looks: AtomicUsize,
 }
 
 impl FaultyStore {
@@ -50,6 +54,8 @@ impl FaultyStore {
             armed: Mutex::new(None),
             happened: [AtomicUsize::new(0), AtomicUsize::new(0)],
             cut_off: AtomicBool::new(false),
+            warmed: AtomicUsize::new(0),
+            looks: AtomicUsize::new(0),
         })
     }
 
@@ -90,6 +96,10 @@ impl FaultyStore {
 impl Checks for FaultyStore {
     async fn run_checks(&self, limit: usize) -> StoreResult<Vec<Finding>> {
         self.reach()?.run_checks(limit).await
+    }
+
+    async fn run_quick_checks(&self, limit: usize) -> StoreResult<Vec<Finding>> {
+        self.reach()?.run_quick_checks(limit).await
     }
 }
 
@@ -184,7 +194,13 @@ macro_rules! pass_on {
                 self.inner.changes()
             }
 
+            async fn warm_up(&self) -> StoreResult<()> {
+                self.warmed.fetch_add(1, Ordering::SeqCst);
+                self.reach()?.warm_up().await
+            }
+
             async fn claim_jobs_if_leased(&self, request: ClaimRequest) -> StoreResult<Claimed> {
+                self.looks.fetch_add(1, Ordering::SeqCst);
                 let claimed = self.reach()?.claim_jobs_if_leased(request).await?;
                 self.lose(Fault::LoseClaimAnswer, !claimed.is_empty())?;
                 Ok(claimed)

@@ -1,5 +1,6 @@
 //! The engine's passes and loops, on a real store with a clock that is turned by hand.
 
+mod ahead;
 mod command;
 mod courier;
 mod desk;

@@ -270,6 +270,27 @@ async fn e06_a_job_that_no_node_offers_stays_queued() {
     node.leave().await;
 }
 
+/// A node without work lets its store get ready, once; whatever it does later, it is ready then.
+#[tokio::test]
+async fn e07_an_idle_node_lets_its_store_get_ready_once() {
+    let world = World::new();
+    let (name, work) = task("count", || Ok(()));
+    let store = FaultyStore::new(Arc::clone(&world.store));
+    let node = RunningNode::start(Arc::clone(&store) as Arc<dyn Store>, Executors::default().with(name, work), quick());
+    let reaches = async |count: &AtomicUsize, wanted: usize| {
+        while count.load(Ordering::SeqCst) < wanted {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    reaches(&store.warmed, 1).await;
+    let job = world.enqueue("count").await;
+    world.until_ended(job).await;
+    // It has looked in vain for as often as before.
+    reaches(&store.looks, store.looks.load(Ordering::SeqCst) + 8).await;
+    assert_eq!(store.warmed.load(Ordering::SeqCst), 1);
+    node.leave().await;
+}
+
 /// The claim is made, its answer is lost, the node lives: the jobs must not stay running for ever.
 #[tokio::test]
 async fn c09_a_claim_whose_answer_was_lost_is_given_back_and_run() {

@@ -2,6 +2,8 @@
 
 #[cfg(feature = "cli")]
 mod backup;
+#[cfg(feature = "cli")]
+mod bench;
 mod calls;
 #[cfg(feature = "server")]
 mod client;
@@ -78,6 +80,8 @@ enum Command {
     Backup(backup::BackupArgs),
     #[cfg(feature = "cli")]
     Restore(backup::RestoreArgs),
+    #[cfg(feature = "cli")]
+    Bench(bench::BenchArgs),
     #[cfg(feature = "cli")]
     Move(relocate::MoveArgs),
     Config(config::ConfigArgs),
@@ -211,6 +215,8 @@ fn carry_out(out: &mut Output) -> Result<(), Stop> {
         Command::Backup(args) => args.run(out),
         #[cfg(feature = "cli")]
         Command::Restore(args) => args.run(out),
+        #[cfg(feature = "cli")]
+        Command::Bench(args) => args.run(out),
         #[cfg(feature = "cli")]
         Command::Move(args) => args.run(out),
         Command::Config(args) => args.run(&line, &files, out),

@@ -147,7 +147,7 @@ on_both_stores! {
         let file = folder.path().join("shop.db");
         rusqlite::Connection::open(&file).unwrap().execute_batch("CREATE TABLE t (n)").unwrap();
         std::fs::write(folder.path().join("add.sql"), "INSERT INTO t VALUES (:input ->> '$.n'); SELECT n FROM t").unwrap();
-        let get = Target::Http(Http::new("GET", format!("http://{address}/hello")));
+        let get = Target::from(Http::new("GET", format!("http://{address}/hello")));
         let strict = Worker::start(world, &[], &[]);
         let run = world.run(get.clone()).await;
         assert_eq!(run.error_code, Some(ErrorCode::TargetRejected), "{run:?}");
@@ -245,7 +245,7 @@ on_both_stores! {
         let broken = Http::new("GET", format!("http://{address}:{{{{ secrets.token }}}}/"));
         let broken = Http { secrets: BTreeMap::from([("token".to_owned(), secret)]), ..broken };
         let mut told = Vec::new();
-        for target in [Target::Http(http), Target::Http(broken), sql("jobs.fine"), sql("jobs.tell"), Target::Command(command)] {
+        for target in [Target::from(http), Target::from(broken), sql("jobs.fine"), sql("jobs.tell"), Target::from(command)] {
             told.push(world.run(target).await);
         }
         let [http, broken, fine, tell, command] = &told[..] else { panic!() };

@@ -200,10 +200,11 @@ const STORY: &[(&str, Prints)] = &[
 ];
 
 /// Commands that ask no API, or need more than a store, and are tried elsewhere.
-const WITHOUT_API: [&str; 22] = [
+const WITHOUT_API: [&str; 23] = [
     "alert acknowledge",
     "alert show",
     "backup",
+    "bench",
     "completions",
     "config",
     "cron explain",

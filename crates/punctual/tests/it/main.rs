@@ -2,6 +2,7 @@
 
 mod ascode;
 mod backup;
+mod bench;
 mod bulk;
 mod calls;
 mod channels;

@@ -122,7 +122,7 @@ impl Counter {
     }
 
     fn target(&self) -> Target {
-        Target::Http(Http::new("POST", format!("http://{}/{{{{ job.id }}}}/{{{{ job.slot_at }}}}", self.address)))
+        Target::from(Http::new("POST", format!("http://{}/{{{{ job.id }}}}/{{{{ job.slot_at }}}}", self.address)))
     }
 
     fn calls(&self) -> Vec<(String, String)> {

@@ -17,7 +17,7 @@ const MOMENT: Duration = Duration::from_millis(20);
 /// A job that is tried once.
 fn script(text: &str) -> NewJob {
     let command = Command { argv: vec![text.to_owned()], shell: true, ..Command::default() };
-    NewJob { retry: RetryPolicy::none(), ..NewJob::new(Target::Command(command)) }
+    NewJob { retry: RetryPolicy::none(), ..NewJob::new(Target::from(command)) }
 }
 
 async fn enqueue(world: &World, job: NewJob) -> JobId {

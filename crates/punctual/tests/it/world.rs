@@ -137,7 +137,7 @@ impl World {
 
     /// A shell script that knows where to leave its lines.
     pub fn script(&self, script: &str) -> Target {
-        Target::Command(Command {
+        Target::from(Command {
             argv: ["sh", "-c", script].map(str::to_owned).to_vec(),
             env: BTreeMap::from([("EFFECTS".to_owned(), self.effects.display().to_string().into())]),
             ..Command::default()
@@ -155,6 +155,31 @@ impl World {
         self.script(
             "echo \"+$PUNCTUAL_JOB_ID\" >> \"$EFFECTS\"; sleep 0.02; echo \"-$PUNCTUAL_JOB_ID\" >> \"$EFFECTS\"",
         )
+    }
+
+    /// The same whose first run never ends by itself: it says whose it is, and waits until that worker is killed.
+    pub fn doomed_target(&self, number: usize) -> Target {
+        // Between a worker and its command stands a guard, whose parent is the fourth word of what the system says.
+        self.script(&format!(
+            "echo \"+$PUNCTUAL_JOB_ID\" >> \"$EFFECTS\"
+             if mkdir \"$EFFECTS.{number}\" 2>/dev/null; then
+               read -r _ _ _ worker _ < /proc/$PPID/stat
+               echo \"$worker\" > \"$EFFECTS.{number}/said\" && mv \"$EFFECTS.{number}/said\" \"$EFFECTS.{number}/worker\"
+               sleep 600
+             fi
+             echo \"-$PUNCTUAL_JOB_ID\" >> \"$EFFECTS\""
+        ))
+    }
+
+    /// Waits until such a run has begun, and tells which process runs it.
+    pub async fn until_doomed(&self, number: usize) -> u32 {
+        let said = format!("{}.{number}/worker", self.effects.display());
+        loop {
+            if let Ok(worker) = std::fs::read_to_string(&said) {
+                return worker.trim().parse().unwrap();
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
     }
 
     /// Which jobs began (true) and ended, in the order in which they really did.

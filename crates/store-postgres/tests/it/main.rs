@@ -10,6 +10,7 @@ mod gather;
 mod harness;
 mod join;
 mod lists;
+mod old_snapshots;
 mod partitions;
 mod plans;
 mod pooler;
@@ -20,6 +21,7 @@ mod sql_target;
 mod surface;
 mod tls;
 mod wake;
+mod warm;
 
 use harness::PostgresHarness;
 

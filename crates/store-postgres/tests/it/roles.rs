@@ -39,7 +39,8 @@ const NOT_FOR_WORKERS: [&str; 16] = [
 /// A login of a role, on one database; gone with [`Login::drop_from`].
 pub struct Login {
     name: String,
-    url: String,
+    /// Where to connect with it.
+    pub url: String,
 }
 
 impl Login {

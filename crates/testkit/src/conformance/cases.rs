@@ -298,6 +298,7 @@ macro_rules! for_each_conformance_case {
                 c17_a_delayed_job_that_nobody_takes_is_found,
                 c17_slots_that_a_wrong_clock_decided_are_found,
                 c17_a_row_without_its_job_is_found,
+                c17_a_snapshot_that_keeps_what_is_dead_is_found,
             }
             repair {
                 e01_a_null_plan_is_made_from_now_and_does_not_fire,
@@ -340,6 +341,7 @@ macro_rules! for_each_conformance_case {
                 c12_a_batch_is_made_whole_or_not_at_all,
             }
             claims {
+                e07_a_store_that_gets_ready_changes_nothing,
                 c07_a_claimed_job_is_out_of_the_queue_and_running,
                 c07_every_job_is_in_exactly_one_place_all_its_life,
                 c07_of_many_who_claim_each_job_goes_to_one,

@@ -2,7 +2,8 @@
 
 use crate::harness::StoreKind;
 use crate::prelude::*;
-use punctual_core::checks::Check;
+use jiff::Timestamp;
+use punctual_core::checks::{Check, Finding};
 use punctual_core::job::NewJob;
 use punctual_core::upkeep::Plans;
 
@@ -182,4 +183,71 @@ pub async fn c17_a_row_without_its_job_is_found(world: &mut World) {
     }
     let sql = format!("INSERT INTO {{delayed}} (job_id, run_at) VALUES ({}, NULL)", world.raw.uuid_literal(nobody()));
     assert_eq!(found_after(world, &sql).await, [Check::RowWithoutJob]);
+}
+
+pub async fn c17_a_snapshot_that_keeps_what_is_dead_is_found(world: &mut World) {
+    match world.kind {
+        StoreKind::Sqlite => a_reader_that_does_not_end(world).await,
+        StoreKind::Postgres => a_transaction_that_does_not_end(world).await,
+    }
+    assert_eq!(found(world).await, [], "with its end it is over");
+}
+
+/// What is found without reading a table.
+async fn found_quickly(world: &World) -> Vec<Finding> {
+    world.store().run_quick_checks(10).await.expect("the checks can be run")
+}
+
+/// SQLite cannot empty its log, which grows by all that is written.
+async fn a_reader_that_does_not_end(world: &World) {
+    let large = json(&format!(r#"{{"text":"{}"}}"#, "x".repeat(1_000_000)));
+    world.tamper("BEGIN").await.expect("a transaction is begun by hand");
+    assert_eq!(world.count("SELECT count(*) FROM {queue}").await, 0, "and has its snapshot");
+    for _ in 0..50 {
+        world.enqueue(NewJob { input: large.clone(), ..job() }).await;
+    }
+    assert_eq!(found(world).await, [], "50 MB are not too many");
+    for _ in 0..20 {
+        world.enqueue(NewJob { input: large.clone(), ..job() }).await;
+    }
+    let findings = found_quickly(world).await;
+    assert_eq!((findings.len(), findings[0].check), (1, Check::OldSnapshot));
+    assert!(findings[0].subjects[0].contains("punctual.db-wal has grown to "), "{findings:?}");
+    assert_eq!(found(world).await, [Check::OldSnapshot]);
+    world.tamper("ROLLBACK").await.expect("it is ended by hand");
+    // The next writes find that the log can be emptied, when they next try.
+    while !found_quickly(world).await.is_empty() {
+        world.enqueue(job()).await;
+    }
+}
+
+/// PostgreSQL cannot remove dead rows. The transaction's age is what the store's clock says of it.
+async fn a_transaction_that_does_not_end(world: &World) {
+    for _ in 0..11 {
+        world.enqueue_all(vec![job(); 1_000]).await;
+    }
+    let node = world.node("worker").await;
+    world.tamper("BEGIN ISOLATION LEVEL REPEATABLE READ").await.expect("a transaction is begun by hand");
+    let since = world.count("SELECT (extract(epoch FROM now()) * 1000000)::bigint").await;
+    let session = world.count("SELECT pg_backend_pid()::bigint").await;
+    let set_age = |micros: i64| world.clock.set(Timestamp::from_microsecond(since + micros).expect("an instant"));
+    let (minute, hour) = (60_000_000, 3_600_000_000);
+    set_age(hour);
+    assert_eq!(found(world).await, [], "nothing has died");
+    set_age(hour + 1);
+    assert_eq!(found(world).await, [Check::OldSnapshot], "and still it is too long");
+    set_age(minute + 1);
+    assert_eq!(found_quickly(world).await, []);
+    while !world.claim(node, ALL).await.is_empty() {}
+    // The server counts what died a little later.
+    while found_quickly(world).await.is_empty() {}
+    let findings = found_quickly(world).await;
+    let subject = findings[0].subjects.concat();
+    assert!(subject.contains("for 1m, with 1") && subject.contains(" dead rows in queue: "), "{subject}");
+    assert!(subject.ends_with(&format!("SELECT pg_terminate_backend({session})")), "{subject}");
+    assert_eq!(found(world).await, [Check::OldSnapshot]);
+    set_age(minute);
+    assert_eq!(found(world).await, [], "not yet over a minute");
+    world.tamper("ROLLBACK").await.expect("it is ended by hand");
+    set_age(2 * hour);
 }

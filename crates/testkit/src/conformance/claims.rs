@@ -21,12 +21,29 @@ pub async fn c07_a_claimed_job_is_out_of_the_queue_and_running(world: &mut World
     let claimed = world.store().claim_jobs_if_leased(claim_request(lease, 1)).await.expect("claiming succeeds");
     assert_eq!(claimed.len(), 1);
     let view = world.job(id).await;
-    assert_eq!((&claimed[0].job, claimed[0].started_at), (&view.job, clock_time("00:00:02")));
+    assert_eq!((&*claimed[0].job, claimed[0].started_at), (&view.job, clock_time("00:00:02")));
     let Whereabouts::Running(running) = view.whereabouts else { panic!("it runs") };
     assert_eq!((running.node_id, running.lease_id), (Some(lease.node_id), Some(lease.lease_id)));
     assert_eq!((running.started_at, running.cancel_requested_at), (clock_time("00:00:02"), None));
     assert!(world.queue("default").await.is_empty());
     assert_eq!(world.store().run(id).await, Ok(None), "a run that goes on is not closed");
+}
+
+pub async fn e07_a_store_that_gets_ready_changes_nothing(world: &mut World) {
+    let schedule = world.create(minutely("due")).await;
+    let (waits, later) = (world.enqueue(job()).await, NewJob { run_at: Some(clock_time("00:00:05")), ..job() });
+    let later = world.enqueue(later).await;
+    let lease = world.node("a").await;
+    let runs = world.enqueue(NewJob { priority: 1, ..job() }).await;
+    assert_eq!(world.claim_one(lease).await, runs);
+    world.set_time("00:01:00");
+    world.store().warm_up().await.expect("it gets ready");
+    assert_eq!(world.schedule(schedule.id).await.state, schedule.state, "its slot is still due");
+    assert!(world.slot_rows(schedule.id).await.is_empty(), "and not decided");
+    assert_eq!(world.state(waits).await, JobState::Queued);
+    assert_eq!(world.state(later).await, JobState::Scheduled, "although its time has come");
+    assert_eq!(world.state(runs).await, JobState::Running);
+    assert_eq!(world.count("SELECT COUNT(*) FROM {jobs}").await, 3, "nothing was made");
 }
 
 /// Counts the tables in which each job stands; it must always be one.

@@ -9,6 +9,7 @@ use punctual_core::store::{ClaimRequest, FinishResult, FinishedRun, Lease};
 use punctual_core::target::{Flow, Target};
 use punctual_core::trace::TraceContext;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// A step that does work and is not tried again.
 pub(crate) fn step(name: &str, after: &[&str]) -> Step {
@@ -29,7 +30,7 @@ pub(crate) fn graph(steps: Vec<Step>) -> NewJob {
 
 /// A job of a step, and which: `load`, or `each[3]`.
 pub(crate) struct Taken {
-    job: Job,
+    job: Arc<Job>,
     pub(crate) step: String,
 }
 
@@ -46,7 +47,7 @@ pub(crate) async fn take(world: &World, lease: Lease) -> Vec<Taken> {
     loop {
         let request = ClaimRequest { job_types: vec![WORK.to_owned(), "flow".to_owned()], ..claim_request(lease, ALL) };
         let claimed = world.store().claim_jobs_if_leased(request).await.expect("claiming succeeds");
-        let jobs: Vec<Job> = claimed.into_iter().map(|claimed| claimed.job).collect();
+        let jobs: Vec<Arc<Job>> = claimed.into_iter().map(|claimed| claimed.job).collect();
         if jobs.is_empty() {
             return taken;
         }

@@ -82,7 +82,7 @@ fn job(command: Command) -> NewJob {
     NewJob {
         retry: RetryPolicy { max_attempts: 1, ..RetryPolicy::default() },
         timeout: Timeout::After(SignedDuration::from_mins(5)),
-        ..NewJob::new(Target::Command(command))
+        ..NewJob::new(Target::from(command))
     }
 }
 

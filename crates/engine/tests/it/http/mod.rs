@@ -72,7 +72,7 @@ fn job(http: Http, input: &str) -> NewJob {
         input: Json::parse("input", input).unwrap(),
         retry: RetryPolicy { max_attempts: 1, ..RetryPolicy::default() },
         timeout: Timeout::After(SignedDuration::from_mins(1)),
-        ..NewJob::new(Target::Http(http))
+        ..NewJob::new(Target::from(http))
     }
 }
 

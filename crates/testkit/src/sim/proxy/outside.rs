@@ -20,6 +20,10 @@ impl Checks for ProxyStore {
     async fn run_checks(&self, limit: usize) -> StoreResult<Vec<Finding>> {
         self.ask("run_checks", move |store| async move { store.run_checks(limit).await }).await
     }
+
+    async fn run_quick_checks(&self, limit: usize) -> StoreResult<Vec<Finding>> {
+        self.ask("run_quick_checks", move |store| async move { store.run_quick_checks(limit).await }).await
+    }
 }
 
 #[async_trait]

@@ -1,11 +1,11 @@
 //! The reference for the PostgreSQL store: the same row moves on the same tables by hand-written SQL, prepared once.
 
-use crate::load::{BATCH, Outcome};
+use crate::Outcome;
 use jiff::Timestamp;
 use punctual_core::id::{IdSource, JobId};
 use punctual_core::timing::TimingSpec;
-use punctual_testkit::postgres::Database;
 use std::time::SystemTime;
+use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Row, Statement};
 use uuid::Uuid;
 
@@ -22,9 +22,14 @@ struct Statements {
     enqueue: Statement,
     claim: Statement,
     finish: Statement,
+    finish_scheduled: Statement,
     due: Statement,
     fire: Statement,
 }
+
+/// The plans that the store asks for, which are those that this layout is made for.
+const SETTINGS: &str = "SET jit = off; SET enable_seqscan = off; SET plan_cache_mode = force_generic_plan;
+  SET max_parallel_workers_per_gather = 0";
 
 const TARGET: &str = r#"{"kind":"task","name":"noop"}"#;
 
@@ -39,17 +44,33 @@ const CLAIM: &str = "WITH taken AS (
     DELETE FROM punctual_internal.queue WHERE ctid = ANY (ARRAY(
       SELECT ctid FROM punctual_internal.queue WHERE lane_id = $1 AND ready
       ORDER BY priority DESC, position, created_at, job_id LIMIT $2 FOR UPDATE SKIP LOCKED))
-    RETURNING job_id, lane_id, priority, position, created_at, queued_at),
+    RETURNING job_id, lane_id, priority, position, created_at, queued_at, schedule_id),
   started AS (
     INSERT INTO punctual_internal.running (job_id, node_id, lease_id, claim_id, lane_id, priority, position, created_at,
-                                           queued_at, started_at)
-    SELECT job_id, $3, $3, $3, lane_id, priority, position, created_at, queued_at, now() FROM taken RETURNING job_id)
+                                           queued_at, schedule_id, started_at)
+    SELECT job_id, $3, $3, $3, lane_id, priority, position, created_at, queued_at, schedule_id, now() FROM taken
+    RETURNING job_id)
   SELECT s.job_id, j.target::text, j.input::text, j.retry::text
   FROM started AS s CROSS JOIN LATERAL (SELECT * FROM punctual_internal.jobs WHERE id = s.job_id OFFSET 0) AS j";
 
 const FINISH: &str = "WITH taken AS (
     DELETE FROM punctual_internal.running WHERE job_id = ANY ($1) AND (lease_id = $2) IS TRUE
     RETURNING job_id, node_id, started_at)
+  INSERT INTO punctual_internal.runs (job_id, node_id, started_at, finished_at, final, outcome)
+  SELECT job_id, node_id, started_at, now(), true, 'completed' FROM taken";
+
+/// The same where the jobs are of schedules: they are not alive any more, and the schedules' results are written down.
+const FINISH_SCHEDULED: &str = "WITH taken AS (
+    DELETE FROM punctual_internal.running WHERE job_id = ANY ($1) AND (lease_id = $2) IS TRUE
+    RETURNING job_id, node_id, started_at, schedule_id),
+  dead AS (
+    DELETE FROM punctual_internal.schedule_live AS v USING taken
+    WHERE v.schedule_id = taken.schedule_id AND v.job_id = taken.job_id),
+  recorded AS (
+    INSERT INTO punctual_internal.schedule_results (schedule_id, last_run_at, last_outcome, last_success_at)
+    SELECT schedule_id, now(), 'completed', now() FROM taken
+    ON CONFLICT (schedule_id) DO UPDATE SET last_run_at = excluded.last_run_at, last_outcome = excluded.last_outcome,
+      last_success_at = excluded.last_success_at, consecutive_failures = 0)
   INSERT INTO punctual_internal.runs (job_id, node_id, started_at, finished_at, final, outcome)
   SELECT job_id, node_id, started_at, now(), true, 'completed' FROM taken";
 
@@ -79,10 +100,18 @@ const FIRE: &str = "WITH due AS MATERIALIZED (
     last_job_id = due.job_id, last_enqueued_at = now()
   FROM due WHERE t.schedule_id = due.schedule_id";
 
+const MAKE_DUE: &str = r#"WITH made AS (
+    INSERT INTO punctual_internal.schedules (id, name, cron, target, seed, anchor_at, created_at, updated_at)
+    SELECT gen_random_uuid(), 's' || n || now(), '0 * * * *', '{"kind":"task","name":"noop"}', 's' || n,
+           now() - interval '2 hours', now() - interval '2 hours', now()
+    FROM generate_series(1, COUNT) AS n RETURNING id)
+  INSERT INTO punctual_internal.schedule_state (schedule_id, next_slot_at, next_run_at)
+  SELECT id, slot, slot FROM made,
+         LATERAL (SELECT date_trunc('hour', now() AT TIME ZONE 'UTC') AT TIME ZONE 'UTC') AS this_hour (slot)"#;
+
 impl Raw {
     /// A connection to a database that has no lane yet.
-    pub async fn open(database: &Database) -> Outcome<Self> {
-        let client = database.connect().await;
+    pub async fn open(client: Client) -> Outcome<Self> {
         client
             .execute("INSERT INTO punctual_internal.queues (name, created_at) VALUES ('default', now())", &[])
             .await?;
@@ -92,21 +121,27 @@ impl Raw {
     }
 
     /// One more connection for the same lane.
-    pub async fn beside(&self, database: &Database) -> Outcome<Self> {
-        Self::on_lane(database.connect().await, self.lane_id).await
+    pub async fn beside(&self, client: Client) -> Outcome<Self> {
+        Self::on_lane(client, self.lane_id).await
     }
 
     async fn on_lane(client: Client, lane_id: i64) -> Outcome<Self> {
-        client.batch_execute("SET jit = off").await?;
+        client.batch_execute(SETTINGS).await?;
         let statements = Statements {
             enqueue: client.prepare(ENQUEUE).await?,
             claim: client.prepare(CLAIM).await?,
             finish: client.prepare(FINISH).await?,
+            finish_scheduled: client.prepare(FINISH_SCHEDULED).await?,
             due: client.prepare(DUE).await?,
             fire: client.prepare(FIRE).await?,
         };
         let ids = IdSource::from_random(Uuid::new_v4().as_u64_pair().0);
         Ok(Self { client, ids, lane_id, lease: Uuid::new_v4(), statements })
+    }
+
+    /// A setting of this very session, as the server reports it.
+    pub async fn shows(&self, setting: &str) -> Outcome<String> {
+        Ok(self.client.query_one(&format!("SHOW {setting}"), &[]).await?.get(0))
     }
 
     fn new_ids(&mut self, count: usize) -> Vec<Uuid> {
@@ -123,37 +158,81 @@ impl Raw {
         Ok(())
     }
 
+    /// One job, and the word that there is one, in one transaction.
+    pub async fn enqueue_and_tell(&mut self) -> Outcome<()> {
+        let (ids, one) = (self.new_ids(1), (vec![TARGET], vec!["{}"]));
+        let job: [&(dyn ToSql + Sync); 4] = [&ids, &self.lane_id, &one.0, &one.1];
+        let (begun, made, told, done) = tokio::join!(
+            self.client.batch_execute("BEGIN"),
+            self.client.execute(&self.statements.enqueue, &job),
+            self.client.batch_execute("NOTIFY punctual_bench"),
+            self.client.batch_execute("COMMIT"),
+        );
+        begun?;
+        made?;
+        told?;
+        Ok(done?)
+    }
+
     /// Two statements for a batch; says how many there were.
-    pub async fn claim_and_finish(&mut self) -> Outcome<usize> {
-        let limit = i64::try_from(BATCH)?;
+    pub async fn claim_and_finish(&mut self, batch: usize) -> Outcome<usize> {
+        let ids = self.claim(batch).await?;
+        self.finish(&ids).await?;
+        Ok(ids.len())
+    }
+
+    /// Writes down that jobs of schedules are done.
+    pub async fn finish_scheduled(&self, ids: &[Uuid]) -> Outcome<()> {
+        if !ids.is_empty() {
+            self.client.execute(&self.statements.finish_scheduled, &[&ids, &self.lease]).await?;
+        }
+        Ok(())
+    }
+
+    /// Claims and finishes until nothing is left; the finish of each batch travels together with the next claim.
+    pub async fn drain(&mut self, batch: usize) -> Outcome<usize> {
+        let (mut ended, mut ids) = (0, self.claim(batch).await?);
+        while !ids.is_empty() {
+            let (finished, next) = tokio::join!(self.finish(&ids), self.claim(batch));
+            finished?;
+            ended += ids.len();
+            ids = next?;
+        }
+        Ok(ended)
+    }
+
+    /// Takes at most so many jobs.
+    pub async fn claim(&self, batch: usize) -> Outcome<Vec<Uuid>> {
+        let limit = i64::try_from(batch)?;
         let rows = self.client.query(&self.statements.claim, &[&self.lane_id, &limit, &self.lease]).await?;
         // What a worker cannot do without: what to run, with what, and how often.
         let jobs: Vec<[String; 3]> = rows.iter().map(|row| [row.get(1), row.get(2), row.get(3)]).collect();
         std::hint::black_box(jobs);
-        let ids: Vec<Uuid> = rows.iter().map(|row| row.get(0)).collect();
-        self.client.execute(&self.statements.finish, &[&ids, &self.lease]).await?;
-        Ok(ids.len())
+        Ok(rows.iter().map(|row| row.get(0)).collect())
     }
 
-    /// Schedules that are due.
+    /// Writes down that they are done.
+    pub async fn finish(&self, ids: &[Uuid]) -> Outcome<()> {
+        self.client.execute(&self.statements.finish, &[&ids, &self.lease]).await?;
+        Ok(())
+    }
+
+    /// Schedules whose slot is this hour's, and so is due.
     pub async fn make_due_schedules(&mut self, count: usize) -> Outcome<()> {
-        let count = i64::try_from(count)?;
-        let make = "WITH made AS (
-              INSERT INTO punctual_internal.schedules (id, name, cron, target, seed, anchor_at, created_at, updated_at)
-              SELECT gen_random_uuid(), 's' || n, '0 * * * *', '{\"kind\":\"task\",\"name\":\"noop\"}', 's' || n,
-                     now() - interval '2 hours', now() - interval '2 hours', now()
-              FROM generate_series(1, $1::bigint) AS n RETURNING id)
-            INSERT INTO punctual_internal.schedule_state (schedule_id, next_slot_at, next_run_at)
-            SELECT id, date_trunc('hour', now()), date_trunc('hour', now()) FROM made";
-        self.client.execute(make, &[&count]).await?;
+        Self::make_due_schedules_on(&self.client, count).await
+    }
+
+    /// The same by any connection, and without a statement of a name.
+    pub async fn make_due_schedules_on(client: &Client, count: usize) -> Outcome<()> {
+        client.batch_execute(&MAKE_DUE.replace("COUNT", &count.to_string())).await?;
         Ok(())
     }
 
     /// Four round trips for a batch. The next slot is searched for by the same cron, because somebody must, and a job has
     /// what its schedule says.
-    pub async fn fire(&mut self) -> Outcome<usize> {
+    pub async fn fire(&mut self, batch: usize) -> Outcome<usize> {
         self.client.batch_execute("BEGIN").await?;
-        let rows = self.client.query(&self.statements.due, &[&i64::try_from(BATCH)?]).await?;
+        let rows = self.client.query(&self.statements.due, &[&i64::try_from(batch)?]).await?;
         let schedules: Vec<Uuid> = rows.iter().map(|row| row.get(0)).collect();
         let slots: Vec<SystemTime> = rows.iter().map(|row| row.get(1)).collect();
         let nexts = rows.iter().map(next_slot).collect::<Outcome<Vec<SystemTime>>>()?;

@@ -1,0 +1,125 @@
+//! What an old transaction costs that keeps every dead row from being removed, and how soon that is over after it.
+
+use super::side::{Place, Side};
+use crate::figures::{median, percentile};
+use crate::load::{self, BATCH, Outcome};
+use crate::report::{Cell, Goal, Plot, Sheet, Strip, Strips, Survey, Table, Tone, spelled};
+use punctual_testkit::postgres::PrivateServer;
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+/// Claims of one job, for their times.
+const CLAIMS: usize = 400;
+/// Claims that tell whether it is over.
+const PROBES: usize = 20;
+/// Rows that died and cannot be removed while a snapshot is pinned.
+const DEAD: usize = 80_000;
+/// A claim in the middle that takes at most this many times as long as the other side's is back to normal.
+const NORMAL: f64 = 1.5;
+/// When waiting for that is given up.
+const PATIENCE: Duration = Duration::from_mins(2);
+/// How long a snapshot is pinned at least before it is asked for alarms: a little longer than the minute from which on
+/// the store calls one old.
+const PINNED: Duration = Duration::from_secs(61);
+/// Findings of each kind that a look for trouble tells.
+const FINDINGS: usize = 10;
+
+/// Compares a database in which a snapshot is pinned with one on the same server in which none is: a snapshot holds on
+/// to the rows of its own database only.
+pub async fn measure(server: &PrivateServer, most: i64, sheet: &mut Sheet, survey: &mut Survey) -> Outcome<()> {
+    let place = Place::Postgres(server);
+    let mut sides = [Side::open(place, survey).await?, Side::open(place, survey).await?];
+    let dead = DEAD.min(usize::try_from(most)?) / BATCH * BATCH;
+    eprintln!("{}: {dead} dead rows that are pinned", place.name());
+    let pin = sides[1].another_connection().await?;
+    pin.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM punctual_internal.queue").await?;
+    let pinned = Instant::now();
+    for side in &mut sides {
+        churn(side, dead).await?;
+    }
+    let during = claim_times(&mut sides, CLAIMS).await?;
+    tokio::time::sleep(PINNED.saturating_sub(pinned.elapsed())).await;
+    let alarms = alarms(&sides).await?;
+    pin.batch_execute("ROLLBACK").await?;
+    let recovered = recovery(&mut sides).await?;
+    let after = claim_times(&mut sides, CLAIMS).await?;
+    for side in &sides {
+        side.check_all_accounted_for().await?;
+    }
+    tell(sheet, dead, &[("while it is pinned", during), ("afterwards", after)], (alarms, recovered));
+    Ok(())
+}
+
+/// Rows that come and go.
+async fn churn(side: &mut Side, rows: usize) -> Outcome<()> {
+    for _ in 0..rows / BATCH {
+        side.enqueue(BATCH).await?;
+        side.claim_and_finish(BATCH).await?;
+    }
+    Ok(())
+}
+
+/// Kinds of trouble that are told of the side with the pin only.
+async fn alarms(sides: &[Side; 2]) -> Outcome<usize> {
+    let mut kinds = [BTreeSet::new(), BTreeSet::new()];
+    for (side, kinds) in sides.iter().zip(&mut kinds) {
+        kinds.extend(side.store.run_checks(FINDINGS).await?.into_iter().map(|finding| format!("{:?}", finding.check)));
+    }
+    Ok(kinds[1].difference(&kinds[0]).count())
+}
+
+/// Seconds until a claim takes as long as on the other side; nothing but time and claims helps.
+async fn recovery(sides: &mut [Side; 2]) -> Outcome<f64> {
+    let began = Instant::now();
+    loop {
+        let [free, held] = claim_times(sides, PROBES).await?;
+        if median(&held) <= NORMAL * median(&free) || began.elapsed() > PATIENCE {
+            return Ok(began.elapsed().as_secs_f64());
+        }
+    }
+}
+
+/// Milliseconds that claims of one job took on both sides, in alternating order.
+async fn claim_times(sides: &mut [Side; 2], claims: usize) -> Outcome<[Vec<f64>; 2]> {
+    let mut times = [Vec::new(), Vec::new()];
+    for turn in 0..claims {
+        for at in if turn % 2 == 0 { [0, 1] } else { [1, 0] } {
+            let side = &mut sides[at];
+            side.enqueue(1).await?;
+            let started = Instant::now();
+            let claimed = load::claim(&side.store, side.node, 1).await?;
+            times[at].push(started.elapsed().as_secs_f64() * 1000.0);
+            side.finished(&claimed).await?;
+        }
+    }
+    Ok(times)
+}
+
+fn tell(sheet: &mut Sheet, dead: usize, times: &[(&str, [Vec<f64>; 2]); 2], (alarms, recovered): (usize, f64)) {
+    let dead = spelled(load::each(dead), 0);
+    let title = format!("A claim of one job while a snapshot pins {dead} dead rows");
+    let heads = ["milliseconds", "free p50", "pinned p50", "free p99", "pinned p99", "ratio p99"];
+    let mut table = Table::new(&format!("{title}, {CLAIMS} in alternating order:"), heads);
+    let mut rows = Vec::new();
+    for (when, [free, held]) in times {
+        let both = |times: &[f64]| (median(times), percentile(times, 99));
+        let ((free50, free99), (held50, held99)) = (both(free), both(held));
+        let numbers = [free50, held50, free99, held99].map(|time| Cell::number(time, 2));
+        let ratio = held99 / free99;
+        table.row(std::iter::once(Cell::words(*when)).chain(numbers).chain([Cell::number(ratio, 1)]));
+        rows.push(Strip::new(format!("free, {when}"), Tone::Raw, (free50, free99), None));
+        rows.push(Strip::new(format!("pinned, {when}"), Tone::Ours, (held50, held99), None));
+        if when.starts_with("while") {
+            sheet.answer(Goal::PinnedClaimTail, "", ratio);
+        }
+    }
+    table.note = format!(
+        "Claims were back to normal {} s after the transaction had ended, without a vacuum by hand. Alarms that were \
+         raised about it: {alarms}.",
+        spelled(recovered, 1)
+    );
+    sheet.answer(Goal::PinnedAlarm, "", load::each(alarms));
+    sheet.answer(Goal::PinnedRecovery, "", recovered);
+    sheet.tables.push(table);
+    sheet.plots.push(Plot::Strips(Strips { title, unit: "ms".to_owned(), digits: 2, rows, marks: Vec::new() }));
+}

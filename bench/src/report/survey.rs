@@ -1,0 +1,170 @@
+//! Looks at the machine while something is measured, and reads the durability from the very database it is measured on.
+
+use super::machine::{Engine, Machine};
+use crate::load::Outcome;
+use punctual_store_sqlite::SqliteStore;
+use punctual_testkit::postgres::PrivateServer;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use tokio_postgres::Client;
+
+/// What a server must have on, or nothing that it did counts.
+const MUST_BE_ON: [&str; 3] = ["fsync", "full_page_writes", "synchronous_commit"];
+/// What else is worth telling.
+const TOLD: [&str; 2] = ["shared_buffers", "wal_sync_method"];
+
+/// A look at the machine that goes on until the sheet is kept.
+pub struct Survey {
+    databases: Vec<Engine>,
+    /// Processes that count as ours together with all that they start: this one, and servers.
+    roots: BTreeSet<u32>,
+    at_begin: Ticks,
+}
+
+/// Processor time in hundredths of a second.
+#[derive(Clone, Copy)]
+struct Ticks {
+    /// All there was, used or not.
+    all: f64,
+    used: f64,
+    ours: f64,
+}
+
+impl Survey {
+    /// Begins: to be called before anything is started that is measured.
+    pub fn begin() -> Outcome<Self> {
+        let roots = BTreeSet::from([std::process::id()]);
+        let at_begin = Ticks::now(&roots)?;
+        Ok(Self { databases: Vec::new(), roots, at_begin })
+    }
+
+    /// Reads version and durability of a server that the benchmark has started; refuses one that may lose what it has
+    /// promised. The server must still be there when the sheet is kept, or its work counts as that of others.
+    pub async fn postgres(&mut self, server: &PrivateServer, client: &Client) -> Outcome<()> {
+        let show = async |setting: &str| -> Outcome<String> {
+            Ok(client.query_one(&format!("SHOW {setting}"), &[]).await?.get(0))
+        };
+        let mut settings = BTreeMap::new();
+        for setting in MUST_BE_ON {
+            let value = show(setting).await?;
+            if value != "on" {
+                return Err(format!("the server is not durable: {setting} is {value}; turn it on").into());
+            }
+            settings.insert(setting.to_owned(), value);
+        }
+        for setting in TOLD {
+            settings.insert(setting.to_owned(), show(setting).await?);
+        }
+        let version = show("server_version").await?;
+        // Packagers write their own name behind it.
+        let version = version.split(' ').next().unwrap_or_default().to_owned();
+        self.know(Engine { name: "PostgreSQL".to_owned(), version, settings });
+        let pid = fs::read_to_string(server.folder().join("data/postmaster.pid"))?;
+        self.roots.insert(pid.lines().next().unwrap_or_default().trim().parse()?);
+        Ok(())
+    }
+
+    /// The same of SQLite.
+    pub async fn sqlite(&mut self, store: &SqliteStore) -> Outcome<()> {
+        let durability = store.durability().await?;
+        if durability.synchronous != 2 || durability.journal_mode != "wal" {
+            return Err(format!("not durable: {durability:?}; WAL and synchronous=FULL are needed").into());
+        }
+        let settings = [("journal_mode", "wal"), ("synchronous", "full")];
+        let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+        self.know(Engine { name: "SQLite".to_owned(), version: rusqlite::version().to_owned(), settings });
+        Ok(())
+    }
+
+    fn know(&mut self, engine: Engine) {
+        if !self.databases.contains(&engine) {
+            self.databases.push(engine);
+        }
+    }
+
+    /// Ends: what the machine is, and how much of it others used.
+    pub fn end(self) -> Outcome<Machine> {
+        let now = Ticks::now(&self.roots)?;
+        let before = self.at_begin;
+        let others = (now.used - before.used) - (now.ours - before.ours);
+        let processor = line("/proc/cpuinfo", "model name")?.unwrap_or_else(|| std::env::consts::ARCH.to_owned());
+        let memory_kb = line("/proc/meminfo", "MemTotal")?.ok_or("/proc/meminfo has no MemTotal")?;
+        let memory_kb: f64 = memory_kb.trim_end_matches("kB").trim().parse()?;
+        Ok(Machine {
+            cores: u32::try_from(std::thread::available_parallelism()?.get())?,
+            processor,
+            memory_gb: (memory_kb / 1024.0 / 1024.0 * 10.0).round() / 10.0,
+            kernel: fs::read_to_string("/proc/sys/kernel/osrelease")?.trim().to_owned(),
+            databases: self.databases,
+            others_percent: percent(others, now.all - before.all),
+        })
+    }
+}
+
+/// A share in percent with one digit; small sums of rounded ticks may come out below nothing.
+pub fn percent(part: f64, whole: f64) -> f64 {
+    if whole > 0.0 { (part / whole * 1000.0).round().clamp(0.0, 1000.0) / 10.0 } else { 0.0 }
+}
+
+/// The value behind a name, in files of the form `name : value`.
+fn line(path: &str, name: &str) -> Outcome<Option<String>> {
+    let text = fs::read_to_string(path)?;
+    let mut values = text.lines().filter_map(|line| line.split_once(':'));
+    Ok(values.find(|(key, _)| key.trim() == name).map(|(_, value)| value.trim().to_owned()))
+}
+
+impl Ticks {
+    fn now(roots: &BTreeSet<u32>) -> Outcome<Self> {
+        let stat = fs::read_to_string("/proc/stat")?;
+        let (all, used) = whole_machine(&stat).ok_or("/proc/stat has no line for all processors")?;
+        Ok(Self { all, used, ours: of_trees(roots, &processes()) })
+    }
+}
+
+/// All ticks, and those in which something ran, here or on another machine that shares the processors.
+pub fn whole_machine(stat: &str) -> Option<(f64, f64)> {
+    let line = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
+    // user nice system idle iowait irq softirq steal; what follows is counted in these already.
+    let ticks: Vec<f64> = line.split_whitespace().take(8).map_while(|word| word.parse().ok()).collect();
+    let all: f64 = ticks.iter().sum();
+    Some((all, all - ticks.get(3)? - ticks.get(4)?))
+}
+
+/// A process: who started it, and what it and its children that have ended used.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Process {
+    pub id: u32,
+    pub parent: u32,
+    pub ticks: f64,
+}
+
+fn processes() -> Vec<Process> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let ids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    // One that has ended meanwhile is counted by its parent.
+    ids.filter_map(|id| process(id, &fs::read_to_string(format!("/proc/{id}/stat")).ok()?)).collect()
+}
+
+/// Reads one `/proc/PID/stat`.
+pub fn process(id: u32, stat: &str) -> Option<Process> {
+    // Behind the name, which may hold anything, and its bracket.
+    let fields: Vec<&str> = stat.rsplit(')').next()?.split_whitespace().collect();
+    let ticks = fields.get(11..15)?.iter().filter_map(|word| word.parse::<f64>().ok()).sum();
+    Some(Process { id, parent: fields.get(1)?.parse().ok()?, ticks })
+}
+
+/// What some processes and all that they started used.
+pub fn of_trees(roots: &BTreeSet<u32>, all: &[Process]) -> f64 {
+    let mut known = roots.clone();
+    // As many rounds as there are generations.
+    loop {
+        let before = known.len();
+        known.extend(
+            all.iter().filter(|process| known.contains(&process.parent)).map(|process| process.id).collect::<Vec<_>>(),
+        );
+        if known.len() == before {
+            break;
+        }
+    }
+    all.iter().filter(|process| known.contains(&process.id)).map(|process| process.ticks).sum()
+}

@@ -1,0 +1,291 @@
+//! Where a node's jobs run: those that wait for a place, those that are at it, and those that have ended.
+//!
+//! A place that becomes free is taken by whoever had it: the next job runs on the same task, without anybody being asked.
+//! All that is known of the jobs is behind one lock, so that none is ever in two places, or in none.
+
+use crate::clock::Uptime;
+use crate::lease::HeldLease;
+use crate::measure::Stopwatch;
+use crate::scribe::Scribe;
+use crate::stop::StopHandle;
+use crate::traced::{TracedRun, log_span};
+use crate::work::{Executors, run_job};
+use punctual_core::closing::Again;
+use punctual_core::execute::{StopReason, stopped};
+use punctual_core::id::JobId;
+use punctual_core::meter::RunEnd;
+use punctual_core::store::{ClaimedJob, FinishedRun, Heartbeat};
+use punctual_core::trace::Tracer;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::Notify;
+use tracing::Instrument;
+
+/// The runs of a node, shared with whoever may have to stop them.
+#[derive(Debug, Clone, Default)]
+pub struct RunningSet(Arc<Board>);
+
+#[derive(Debug, Default)]
+struct Board {
+    jobs: Mutex<Jobs>,
+    /// A run has ended.
+    ended: Notify,
+}
+
+/// What is known of the jobs.
+#[derive(Debug, Default)]
+pub(crate) struct Jobs {
+    /// Claimed and not started.
+    waiting: VecDeque<WaitingJob>,
+    running: BTreeMap<JobId, RunningJob>,
+    /// Ended and not reported.
+    pub(crate) ended: Vec<FinishedRun>,
+    /// How many have ended so far.
+    pub(crate) ends: u64,
+    /// Whether those that wait may be started.
+    open: bool,
+    /// The lease is over, whatever the clock says: nothing is started under it any more.
+    fenced: bool,
+}
+
+/// One run of this node.
+#[derive(Debug, Clone)]
+struct RunningJob {
+    stop: StopHandle,
+    /// When the answer to its claim had come, on the node's own clock.
+    since: Duration,
+    /// When it began, on the same.
+    began_at: Duration,
+    /// The kind of its target.
+    kind: &'static str,
+}
+
+/// A job that was claimed ahead.
+#[derive(Debug)]
+struct WaitingJob {
+    claimed: ClaimedJob,
+    /// When the answer to its claim had come, on the node's own clock.
+    since: Duration,
+}
+
+impl WaitingJob {
+    fn id(&self) -> JobId {
+        self.claimed.job.id
+    }
+}
+
+/// A job that has a place.
+struct Started {
+    claimed: ClaimedJob,
+    stop: StopHandle,
+    /// How long it was here before.
+    waited: Duration,
+}
+
+impl RunningSet {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Jobs> {
+        self.0.jobs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells one run to stop, if it is here.
+    pub fn stop(&self, id: JobId, reason: StopReason) {
+        if let Some(run) = self.lock().running.get(&id) {
+            run.stop.stop(reason);
+        }
+    }
+
+    /// Tells all runs to stop. When they are fenced, those that wait are not started in their places, either.
+    pub fn stop_all(&self, reason: StopReason) {
+        let mut jobs = self.lock();
+        jobs.fenced |= reason == StopReason::Fenced;
+        jobs.running.values().for_each(|run| run.stop.stop(reason));
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.lock().running.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Waits until more runs have ended than somebody knows of, and says how many.
+    pub(crate) async fn ends_after(&self, known: u64) -> u64 {
+        loop {
+            let ends = self.lock().ends;
+            if ends > known {
+                return ends;
+            }
+            self.0.ended.notified().await;
+        }
+    }
+}
+
+impl Jobs {
+    /// Jobs that have come with a claim.
+    pub(crate) fn take_in(&mut self, claimed: Vec<ClaimedJob>, since: Duration) {
+        self.waiting.extend(claimed.into_iter().map(|claimed| WaitingJob { claimed, since }));
+    }
+
+    /// How many are here that have not ended.
+    pub(crate) fn taken(&self) -> usize {
+        self.running.len() + self.waiting.len()
+    }
+
+    /// Whether everything has been reported.
+    pub(crate) fn is_clear(&self) -> bool {
+        self.taken() == 0 && self.ended.is_empty()
+    }
+
+    pub(crate) fn waiting(&self) -> Vec<JobId> {
+        self.waiting.iter().map(WaitingJob::id).collect()
+    }
+
+    /// All that are here.
+    pub(crate) fn known(&self) -> BTreeSet<JobId> {
+        let waiting = self.waiting.iter().map(WaitingJob::id);
+        self.running.keys().copied().chain(waiting).chain(self.ended.iter().map(|end| end.job_id)).collect()
+    }
+
+    /// Nothing that waits is started any more.
+    pub(crate) fn close(&mut self) {
+        self.open = false;
+    }
+
+    /// Forgets some that wait.
+    pub(crate) fn forget_waiting(&mut self, gone: &BTreeSet<JobId>) {
+        self.waiting.retain(|waiting| !gone.contains(&waiting.id()));
+    }
+
+    /// Takes away those that wait, but for the first few, if the first has waited so long.
+    pub(crate) fn take_surplus(&mut self, keep: usize, now: Duration, patience: Duration) -> Vec<JobId> {
+        let is_late = |waiting: &WaitingJob| now.saturating_sub(waiting.since) >= patience;
+        if self.waiting.len() <= keep || !self.waiting.front().is_some_and(is_late) {
+            return Vec::new();
+        }
+        self.waiting.drain(keep..).map(|waiting| waiting.id()).collect()
+    }
+
+    /// What was cancelled before it started is at its end, and what was taken away is forgotten.
+    pub(crate) fn sort_out_waiting(&mut self, beat: &Heartbeat, sent_at: Duration) {
+        let ended = &mut self.ended;
+        self.waiting.retain(|waiting| {
+            let cancelled = beat.cancel_requested.contains(&waiting.id());
+            if cancelled {
+                ended.push(stopped(waiting.id(), StopReason::Cancelled));
+            }
+            !cancelled && (waiting.since >= sent_at || beat.running.contains(&waiting.id()))
+        });
+    }
+
+    /// What the store does not count as ours any more was taken away; it must end without a trace.
+    pub(crate) fn fence_lost(&self, beat: &Heartbeat, sent_at: Duration) {
+        for (id, run) in &self.running {
+            if run.since < sent_at && !beat.running.contains(id) {
+                run.stop.stop(StopReason::Fenced);
+            }
+        }
+    }
+
+    pub(crate) fn forget_all(&mut self) {
+        self.running.clear();
+        self.waiting.clear();
+        self.ended.clear();
+    }
+
+    /// Gives the first that waits a place, if one is free.
+    fn start_next(&mut self, room: usize, now: Duration) -> Option<Started> {
+        if !self.open || self.fenced || self.running.len() >= room {
+            return None;
+        }
+        let WaitingJob { claimed, since } = self.waiting.pop_front()?;
+        let (stop, kind) = (StopHandle::default(), claimed.job.spec.target.kind());
+        self.running.insert(claimed.job.id, RunningJob { stop: stop.clone(), since, began_at: now, kind });
+        Some(Started { claimed, stop, waited: now.saturating_sub(since) })
+    }
+}
+
+/// What runs need that take place here.
+pub(crate) struct Floor {
+    pub(crate) jobs: RunningSet,
+    pub(crate) room: usize,
+    pub(crate) grace: Duration,
+    pub(crate) lease: HeldLease,
+    pub(crate) executors: Executors,
+    pub(crate) scribe: Scribe,
+    pub(crate) uptime: Uptime,
+    pub(crate) stopwatch: Stopwatch,
+    pub(crate) tracer: Arc<dyn Tracer>,
+}
+
+impl Floor {
+    /// Lets those that wait take the free places; what is returned is one task for each place that was not in use.
+    pub(crate) fn open_places(self: &Arc<Self>) -> Vec<impl Future<Output = ()> + Send + use<>> {
+        self.jobs.lock().open = true;
+        let started: Vec<Started> = std::iter::from_fn(|| self.start_next()).collect();
+        if !started.is_empty() {
+            self.tell_work();
+        }
+        started.into_iter().map(|started| Arc::clone(self).use_place(started)).collect()
+    }
+
+    fn start_next(&self) -> Option<Started> {
+        // Looked at under the lock by which all are fenced, so that nothing is started behind somebody's back.
+        let mut jobs = self.jobs.lock();
+        let now = self.uptime.now();
+        // The answers may have been long on their way: what others may have taken over by now must not be started.
+        if !self.lease.holds(now) {
+            return None;
+        }
+        jobs.start_next(self.room, now)
+    }
+
+    /// One job after the other, as long as some are waiting.
+    async fn use_place(self: Arc<Self>, first: Started) {
+        let mut next = Some(first);
+        while let Some(started) = next {
+            let end = self.run(started).await;
+            self.note_end(end);
+            next = self.start_next();
+        }
+    }
+
+    async fn run(&self, Started { claimed, stop, waited }: Started) -> FinishedRun {
+        let log_span = log_span(&claimed);
+        let traced = TracedRun::begin(Arc::clone(&self.tracer), &claimed, waited, self.uptime);
+        let run = run_job(&self.executors, claimed, stop, self.grace, &self.scribe);
+        let end = run.instrument(log_span).await;
+        traced.end(&end);
+        end
+    }
+
+    fn note_end(&self, end: FinishedRun) {
+        let mut jobs = self.jobs.lock();
+        if let Some(run) = jobs.running.remove(&end.job_id) {
+            self.count_end(&run, &end);
+        }
+        jobs.ended.push(end);
+        jobs.ends += 1;
+        let running = jobs.running.len();
+        drop(jobs);
+        self.stopwatch.meter.at_work(running, self.room);
+        self.jobs.0.ended.notify_one();
+    }
+
+    pub(crate) fn tell_work(&self) {
+        self.stopwatch.meter.at_work(self.jobs.len(), self.room);
+    }
+
+    fn count_end(&self, run: &RunningJob, end: &FinishedRun) {
+        // A flow that goes on with its steps has not ended, and its own end comes without a node.
+        if end.again == Again::BySteps {
+            return;
+        }
+        let took = self.uptime.now().saturating_sub(run.began_at);
+        let (outcome, error_code) = (end.outcome, end.error_code);
+        self.stopwatch.meter.run_ended(RunEnd { kind: run.kind, outcome, error_code, took });
+    }
+}

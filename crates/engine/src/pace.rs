@@ -1,0 +1,131 @@
+//! How fast jobs come to their end at a node, which says how many are worth claiming ahead.
+
+use std::time::Duration;
+
+/// What is claimed ahead is done within about this time, if jobs go on to end as fast as they do.
+const AHEAD: Duration = Duration::from_millis(50);
+
+/// The most jobs in one claim or one report: larger batches gain nothing.
+pub(crate) const BATCH: usize = 1000;
+
+/// The most jobs that are claimed ahead, unless the node is told to claim more: a batch that is worked through while the
+/// next two are on their way.
+const MOST: usize = 3 * BATCH;
+
+/// What is claimed ahead takes about this much memory at most, by what the last ones took.
+const MOST_BYTES: usize = 32 << 20;
+
+/// The pace of one node.
+#[derive(Debug, Clone)]
+pub(crate) struct Pace {
+    /// What is claimed ahead at least; nothing at all when this is 0.
+    least: usize,
+    ahead: usize,
+    /// Bounded by how large jobs are.
+    most: usize,
+    looked_at: Duration,
+}
+
+impl Pace {
+    /// Nothing is known yet.
+    pub(crate) fn new(least: usize, now: Duration) -> Self {
+        Self { least, ahead: least, most: MOST, looked_at: now }
+    }
+
+    /// How many are worth claiming ahead.
+    pub(crate) fn ahead(&self) -> usize {
+        self.ahead
+    }
+
+    /// So many jobs have ended since the last look. It rises at once, and falls by halves: a single pause says little.
+    pub(crate) fn saw(&mut self, ended: usize, now: Duration) {
+        let took = now.saturating_sub(self.looked_at).as_nanos();
+        self.looked_at = now;
+        if self.least == 0 {
+            return;
+        }
+        let within = AHEAD.as_nanos().saturating_mul(u128::try_from(ended).unwrap_or(u128::MAX));
+        // Where no time passes, as on a clock that stands still, nothing can be said about the pace.
+        let worth = within.checked_div(took).map_or(self.ahead, |jobs| usize::try_from(jobs).unwrap_or(MOST));
+        self.ahead = worth.max(self.ahead / 2).min(self.most).max(self.least);
+    }
+
+    /// So many jobs came with inputs of so many bytes in sum: where they are large, fewer are kept in memory.
+    pub(crate) fn came(&mut self, jobs: usize, bytes: usize) {
+        if let Some(each) = bytes.checked_div(jobs) {
+            self.most = MOST_BYTES.checked_div(each).unwrap_or(MOST).min(MOST);
+        }
+    }
+
+    /// What was claimed ahead had to wait: from the beginning again.
+    pub(crate) fn slow_down(&mut self) {
+        self.ahead = self.least;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MOST, Pace};
+    use std::time::Duration;
+
+    fn at(milliseconds: u64) -> Duration {
+        Duration::from_millis(milliseconds)
+    }
+
+    #[test]
+    fn who_is_slow_claims_no_more_than_told() {
+        let mut pace = Pace::new(4, at(0));
+        pace.saw(8, at(1000));
+        assert_eq!(pace.ahead(), 4);
+    }
+
+    #[test]
+    fn who_is_fast_claims_what_is_done_within_a_moment() {
+        let mut pace = Pace::new(4, at(0));
+        pace.saw(12, at(2));
+        assert_eq!(pace.ahead(), 300);
+        pace.saw(300, at(5));
+        assert_eq!(pace.ahead(), MOST);
+    }
+
+    #[test]
+    fn it_falls_by_halves_and_not_below_the_least() {
+        let mut pace = Pace::new(4, at(0));
+        pace.saw(4000, at(1));
+        let falls: Vec<usize> = (0..10)
+            .map(|n| {
+                pace.saw(0, at(500 * (n + 1)));
+                pace.ahead()
+            })
+            .collect();
+        assert_eq!(falls, [1500, 750, 375, 187, 93, 46, 23, 11, 5, 4]);
+    }
+
+    #[test]
+    fn where_jobs_are_large_fewer_are_claimed_ahead() {
+        let mut pace = Pace::new(4, at(0));
+        pace.came(10, 10 << 20);
+        pace.saw(10_000, at(1));
+        assert_eq!(pace.ahead(), 32);
+        pace.came(10, 640 << 20);
+        pace.saw(10_000, at(2));
+        assert_eq!(pace.ahead(), 4, "not fewer than told");
+        pace.came(10, 20);
+        pace.saw(10_000, at(3));
+        assert_eq!(pace.ahead(), MOST);
+    }
+
+    #[test]
+    fn a_clock_that_stands_still_says_nothing() {
+        let mut pace = Pace::new(4, at(0));
+        pace.saw(1000, at(0));
+        assert_eq!(pace.ahead(), 4);
+    }
+
+    #[test]
+    fn who_is_told_to_claim_nothing_ahead_never_does() {
+        let mut pace = Pace::new(0, at(0));
+        pace.saw(100_000, at(1));
+        assert_eq!(pace.ahead(), 0);
+    }
+}

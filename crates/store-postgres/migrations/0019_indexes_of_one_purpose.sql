@@ -1,0 +1,7 @@
+-- What is running by its lease, and the jobs of a flow, without the jobs' ids behind them. A plan that was made while the
+-- table was empty found an id by such an index as cheaply as by the primary key, and went on to read the whole index
+-- for each id when the table had grown.
+DROP INDEX punctual_internal.running_lease;
+CREATE INDEX running_lease ON punctual_internal.running (lease_id);
+DROP INDEX punctual_internal.flow_jobs_flow;
+CREATE INDEX flow_jobs_flow ON punctual_internal.flow_jobs (flow_id);
