@@ -120,7 +120,8 @@ async fn c09_what_was_claimed_is_run_although_the_reports_beside_it_failed() {
     let second = world.enqueue().await;
     world.faulty.arm(Fault::LoseFinishAnswer);
     world.desk.exchange(true).await.unwrap_err();
-    assert_eq!(world.desk.runs(), 1, "the second job was claimed, and runs");
+    // It may be over by the time the other answer is known to be lost.
+    assert!(world.desk.jobs().contains(&second), "the second job was claimed, and runs or has run");
     world.desk.next_end().await;
     world.desk.exchange(false).await.unwrap();
     assert_eq!(world.state(second).await, JobState::Completed);
