@@ -165,7 +165,7 @@ impl Desk {
 
     /// Waits until a run has ended; for ever when there is none.
     pub async fn next_end(&mut self) {
-        self.seen_ends = self.floor.jobs.ends_after(self.seen_ends).await;
+        self.seen_ends = self.floor.jobs.ends_after(self.seen_ends, 0).await;
         self.sweep_places();
     }
 
@@ -198,6 +198,7 @@ impl Desk {
             if talk.is_over() {
                 break;
             }
+            let enough = self.enough_ends(&talk);
             tokio::select! {
                 biased;
                 // What was claimed is ours, whatever becomes of the reports.
@@ -217,7 +218,7 @@ impl Desk {
                     }
                 },
                 // What is not reported in this exchange is heard of again after it.
-                ends = self.floor.jobs.ends_after(heard) => {
+                ends = self.floor.jobs.ends_after(heard, enough) => {
                     heard = ends;
                     self.sweep_places();
                 }
@@ -234,8 +235,7 @@ impl Desk {
 
     /// Sends what is worth sending: everything at the beginning, and from then on as long as jobs end fast.
     fn say_more(&mut self, talk: &mut Talk) {
-        let (now, fast) = (self.now(), self.pace.ahead() > self.options.prefetch);
-        let goes_on = fast && talk.has_time(now);
+        let (now, goes_on) = (self.now(), self.goes_on(talk));
         let many = self.pace.ahead() / 2;
         let mut jobs = self.floor.jobs.lock();
         let report = talk.begins || (goes_on && (jobs.ended.len() >= many / 2 || jobs.taken() == 0));
@@ -251,7 +251,7 @@ impl Desk {
         if !reports.is_empty() {
             talk.report(reports);
         }
-        let batch = BATCH.max(self.options.room);
+        let batch = self.batch();
         let mut claim = talk.begins;
         loop {
             let free = self.free().saturating_sub(talk.asked_for);
@@ -263,6 +263,33 @@ impl Desk {
             claim = false;
         }
         talk.begins = false;
+    }
+
+    /// Whether an exchange says more than what it began with: only while jobs end fast.
+    fn goes_on(&self, talk: &Talk) -> bool {
+        self.pace.ahead() > self.options.prefetch && talk.has_time(self.now())
+    }
+
+    /// After how many ends there is something more to say; until then only answers are waited for, because to be woken
+    /// for each end costs as much as to run a quick job.
+    fn enough_ends(&self, talk: &Talk) -> u64 {
+        if !self.goes_on(talk) {
+            return u64::MAX;
+        }
+        let many = self.pace.ahead() / 2;
+        let (ends, ended) = {
+            let jobs = self.floor.jobs.lock();
+            (jobs.ends, jobs.ended.len())
+        };
+        let to_report = talk.reporting.is_empty().then(|| (many / 2).saturating_sub(ended));
+        let free = self.free().saturating_sub(talk.asked_for);
+        let to_claim = (talk.there_is_more && talk.may_claim()).then(|| many.min(self.batch()).saturating_sub(free));
+        let more = to_report.into_iter().chain(to_claim).min().and_then(|more| u64::try_from(more).ok());
+        more.map_or(u64::MAX, |more| ends.saturating_add(more))
+    }
+
+    fn batch(&self) -> usize {
+        BATCH.max(self.options.room)
     }
 
     fn now(&self) -> Duration {

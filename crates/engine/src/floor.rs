@@ -43,6 +43,8 @@ pub(crate) struct Jobs {
     pub(crate) ended: Vec<FinishedRun>,
     /// How many have ended so far.
     pub(crate) ends: u64,
+    /// Whoever waits for ends is told when there are so many.
+    tell_at: u64,
     /// Whether those that wait may be started.
     open: bool,
     /// The lease is over, whatever the clock says: nothing is started under it any more.
@@ -112,11 +114,12 @@ impl RunningSet {
         self.len() == 0
     }
 
-    /// Waits until more runs have ended than somebody knows of, and says how many.
-    pub(crate) async fn ends_after(&self, known: u64) -> u64 {
+    /// Waits until more runs have ended than somebody knows of, and says how many: as many as are enough, or all that
+    /// are here. Whoever waits for many is not woken by each.
+    pub(crate) async fn ends_after(&self, known: u64, enough: u64) -> u64 {
         loop {
-            let ends = self.lock().ends;
-            if ends > known {
+            let told = self.lock().tell_at(enough).filter(|ends| *ends > known);
+            if let Some(ends) = told {
                 return ends;
             }
             self.0.ended.notified().await;
@@ -128,6 +131,17 @@ impl Jobs {
     /// Jobs that have come with a claim.
     pub(crate) fn take_in(&mut self, claimed: Vec<ClaimedJob>, since: Duration) {
         self.waiting.extend(claimed.into_iter().map(|claimed| WaitingJob { claimed, since }));
+    }
+
+    /// Somebody waits for so many ends; says how many there are if that is enough.
+    fn tell_at(&mut self, enough: u64) -> Option<u64> {
+        self.tell_at = enough;
+        self.are_enough().then_some(self.ends)
+    }
+
+    /// Whether as many have ended as somebody waits for, or all that were here.
+    fn are_enough(&self) -> bool {
+        self.ends >= self.tell_at || self.taken() == 0
     }
 
     /// How many are here that have not ended.
@@ -269,10 +283,12 @@ impl Floor {
         }
         jobs.ended.push(end);
         jobs.ends += 1;
-        let running = jobs.running.len();
+        let (running, are_enough) = (jobs.running.len(), jobs.are_enough());
         drop(jobs);
         self.stopwatch.meter.at_work(running, self.room);
-        self.jobs.0.ended.notify_one();
+        if are_enough {
+            self.jobs.0.ended.notify_one();
+        }
     }
 
     pub(crate) fn tell_work(&self) {
@@ -287,5 +303,69 @@ impl Floor {
         let took = self.uptime.now().saturating_sub(run.began_at);
         let (outcome, error_code) = (end.outcome, end.error_code);
         self.stopwatch.meter.run_ended(RunEnd { kind: run.kind, outcome, error_code, took });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{RunningJob, RunningSet};
+    use crate::stop::StopHandle;
+    use punctual_core::id::JobId;
+    use std::time::Duration;
+    use uuid::Uuid;
+
+    /// A run ends, as seen by whoever waits: they would be told by the floor if that is enough.
+    fn end_one(set: &RunningSet) {
+        let mut jobs = set.lock();
+        jobs.running.pop_last();
+        jobs.ends += 1;
+        if jobs.are_enough() {
+            set.0.ended.notify_one();
+        }
+    }
+
+    fn at_work(count: u128) -> RunningSet {
+        let set = RunningSet::default();
+        for n in 0..count {
+            let (stop, time) = (StopHandle::default(), Duration::ZERO);
+            let run = RunningJob { stop, since: time, began_at: time, kind: "task" };
+            set.lock().running.insert(JobId(Uuid::from_u128(n)), run);
+        }
+        set
+    }
+
+    async fn is_told(set: &RunningSet, known: u64, enough: u64) -> Option<u64> {
+        tokio::time::timeout(Duration::ZERO, set.ends_after(known, enough)).await.ok()
+    }
+
+    #[tokio::test]
+    async fn whoever_waits_for_many_ends_is_told_when_there_are_so_many_or_no_more_can_come() {
+        let set = at_work(6);
+        assert_eq!(is_told(&set, 0, 0).await, None, "nothing has ended");
+        end_one(&set);
+        end_one(&set);
+        assert_eq!((is_told(&set, 0, 3).await, is_told(&set, 0, 0).await), (None, Some(2)));
+        end_one(&set);
+        assert_eq!((is_told(&set, 2, 3).await, is_told(&set, 3, 3).await), (Some(3), None), "known already");
+        assert_eq!(is_told(&set, 3, u64::MAX).await, None);
+        (0..3).for_each(|_| end_one(&set));
+        assert_eq!(is_told(&set, 3, u64::MAX).await, Some(6), "all have ended");
+        assert_eq!(is_told(&set, 6, u64::MAX).await, None, "and that is known");
+    }
+
+    #[tokio::test]
+    async fn whoever_waits_is_woken_by_the_end_that_is_enough() {
+        let set = at_work(9);
+        let waiting = tokio::spawn({
+            let set = set.clone();
+            async move { set.ends_after(0, 4).await }
+        });
+        tokio::task::yield_now().await;
+        for _ in 0..4 {
+            assert!(!waiting.is_finished());
+            end_one(&set);
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(waiting.await.unwrap(), 4);
     }
 }

@@ -27,7 +27,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc::error::TrySendError;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::{MissedTickBehavior, interval, sleep};
 
 /// How long a node waits before it asks an unreachable store again.
@@ -35,6 +35,9 @@ const SETBACK: Duration = Duration::from_millis(250);
 
 /// When an idle node looks again: soon at first, because work often comes in bursts, then rarely.
 const LOOKS: [Duration; 3] = [Duration::from_millis(5), Duration::from_millis(20), Duration::from_millis(100)];
+
+/// How long a store that got ready is taken for ready; its connections may be others by then.
+const READY_FOR: Duration = Duration::from_secs(5);
 
 /// How a node behaves.
 #[derive(Debug, Clone)]
@@ -206,8 +209,8 @@ struct Life {
     lease: HeldLease,
     uptime: Uptime,
     store: Arc<dyn Store>,
-    /// Whether the store was asked to get ready.
-    warm: bool,
+    /// Rings when there is nothing to do.
+    idle: Arc<Notify>,
 }
 
 /// What the heartbeat's task has to tell.
@@ -272,8 +275,10 @@ impl Life {
         let desk =
             Desk::new(Arc::clone(&store), lease.clone(), executors.clone(), options.desk.clone(), uptime, running);
         let desk = desk.measured(stopwatch).telling(news).traced(Arc::clone(&options.tracer));
+        let idle = Arc::new(Notify::new());
+        loops.spawn(get_ready(Arc::clone(&store), Arc::clone(&idle)));
         let (changes, options) = (store.changes(), options.clone());
-        Self { desk, loops, beats, fallbacks, changes, options, draining, lease, uptime, store, warm: false }
+        Self { desk, loops, beats, fallbacks, changes, options, draining, lease, uptime, store, idle }
     }
 
     /// Takes and runs jobs until the shutdown, or until the lease is lost.
@@ -301,7 +306,7 @@ impl Life {
                 Ok(done) => {
                     in_vain += 1;
                     if in_vain > LOOKS.len() {
-                        self.get_ready();
+                        self.idle.notify_one();
                     }
                     let look = LOOKS.get(looks).copied().unwrap_or(self.options.poll);
                     pause = done.more_in.map_or(look, |more_in| look.min(more_in));
@@ -315,20 +320,6 @@ impl Life {
                 }
             }
         }
-    }
-
-    /// While there is nothing to do, once: whoever has to work at once gets ready by working.
-    fn get_ready(&mut self) {
-        if self.warm {
-            return;
-        }
-        self.warm = true;
-        let store = Arc::clone(&self.store);
-        self.loops.spawn(async move {
-            if let Err(error) = store.warm_up().await {
-                tracing::debug!("failed to get ready ahead of time: {error}");
-            }
-        });
     }
 
     async fn hear(&mut self, beat: Option<Beat>) -> Result<(), End> {
@@ -401,6 +392,17 @@ impl Life {
         self.desk.give_back_waiting().await?;
         self.desk.exchange(false).await?;
         Ok(())
+    }
+}
+
+/// Lets the store get ready while there is nothing to do: whoever has to work at once gets ready by working.
+async fn get_ready(store: Arc<dyn Store>, idle: Arc<Notify>) {
+    loop {
+        idle.notified().await;
+        if let Err(error) = store.warm_up().await {
+            tracing::debug!("failed to get ready ahead of time: {error}");
+        }
+        sleep(READY_FOR).await;
     }
 }
 

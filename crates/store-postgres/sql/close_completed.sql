@@ -68,6 +68,6 @@ SELECT count(*), (SELECT array_agg(job_id) FROM taken WHERE (SELECT count(*) FRO
   WHEN coalesce(bool_or(limited), false)
     AND pg_sequence_last_value('punctual_internal.waits') > pg_sequence_last_value('punctual_internal.told')
     AND setval('punctual_internal.told', pg_sequence_last_value('punctual_internal.waits')) > 0
-  THEN pg_notify('punctual_wake', '')
+  THEN pg_notify('punctual_wake', 'work')
 END
 FROM taken

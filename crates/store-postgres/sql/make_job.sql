@@ -21,6 +21,6 @@ WITH clock AS MATERIALIZED (
 SELECT at, CASE
   WHEN pg_sequence_last_value('punctual_internal.waits') > pg_sequence_last_value('punctual_internal.told')
     AND setval('punctual_internal.told', pg_sequence_last_value('punctual_internal.waits')) > 0
-  THEN pg_notify('punctual_wake', '')
+  THEN pg_notify('punctual_wake', 'work')
 END
 FROM clock

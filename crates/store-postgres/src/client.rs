@@ -7,14 +7,14 @@ use punctual_core::store::{StoreError, StoreResult};
 use std::future::poll_fn;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc;
-use tokio_postgres::{AsyncMessage, Client, Connection, Socket};
+use tokio_postgres::{AsyncMessage, Client, Connection, Notification, Socket};
 
-/// The channels of the notifications that a connection receives, in their order.
-pub type Channels = mpsc::UnboundedReceiver<String>;
+/// The notifications that a connection receives, in their order.
+pub type Notifications = mpsc::UnboundedReceiver<Notification>;
 
 /// Connects to wherever a store with this address would: for programs that look at the same database by SQL of their
 /// own. The connection ends with its client.
-pub async fn connect_client(url: &str) -> StoreResult<(Client, Channels)> {
+pub async fn connect_client(url: &str) -> StoreResult<(Client, Notifications)> {
     connect(&Address::parse(url)?).await.map_err(|error| match error {
         NotConnected::Invalid(error) => error.into(),
         NotConnected::Database(error) => store_error(&error),
@@ -36,25 +36,25 @@ impl From<NotConnected> for String {
     }
 }
 
-pub(crate) async fn connect(address: &Address) -> Result<(Client, Channels), NotConnected> {
+pub(crate) async fn connect(address: &Address) -> Result<(Client, Notifications), NotConnected> {
     let connector = tls::connector(address.trust, address.root_cert.as_deref()).map_err(NotConnected::Invalid)?;
     let (client, connection) = address.config.connect(connector).await.map_err(NotConnected::Database)?;
     Ok((client, heard_on(connection)))
 }
 
-/// Keeps a connection going for as long as its client lives, and names the channel of each notification.
-fn heard_on<T>(mut connection: Connection<Socket, T>) -> Channels
+/// Keeps a connection going for as long as its client lives, and hands on each notification.
+fn heard_on<T>(mut connection: Connection<Socket, T>) -> Notifications
 where
     Connection<Socket, T>: Send + 'static,
     T: AsyncRead + AsyncWrite + Unpin,
 {
-    let (heard, channels) = mpsc::unbounded_channel();
+    let (heard, notifications) = mpsc::unbounded_channel();
     tokio::spawn(async move {
         while let Some(message) = poll_fn(|context| connection.poll_message(context)).await {
             match message {
                 Ok(AsyncMessage::Notification(notification)) => {
                     // Nobody may be left to hear it; the client is gone then, and this ends with it.
-                    let _gone = heard.send(notification.channel().to_owned());
+                    let _gone = heard.send(notification);
                 }
                 Ok(_) => {}
                 Err(error) => {
@@ -64,5 +64,5 @@ where
             }
         }
     });
-    channels
+    notifications
 }

@@ -39,8 +39,13 @@ pub(crate) struct Taken {
 /// that it cannot fire, and would take one connection after the other.
 const LOCKS: &str = "SET LOCAL lock_timeout = '2s'";
 
+/// How many batches one store fires at once. More of them decide no more slots in the same time: they hold each other up,
+/// and take the connections of those who want something else.
+pub(crate) const AT_ONCE: usize = 2;
+
 /// Decides what is due, in four round trips for a whole batch: begin, lock, write, commit.
 pub(crate) async fn fire_due(shared: &Shared, node: Option<NodeId>, limit: usize) -> StoreResult<Fired> {
+    let _turn = shared.firing.acquire().await.map_err(|_| StoreError::Internal("nobody may fire any more".to_owned()))?;
     let mut patience = Patience::default();
     loop {
         match try_fire(shared, node, limit).await {

@@ -63,7 +63,7 @@ mod upkeep;
 mod wake;
 mod warm;
 
-pub use client::{Channels, connect_client};
+pub use client::{Notifications, connect_client};
 pub use migrate::roles_sql;
 pub use pg_cron::{PgCron, read_pg_cron};
 
@@ -79,10 +79,11 @@ use punctual_core::id::IdSource;
 use punctual_core::invalid::Invalid;
 use punctual_core::store::{Clock, StoreError, StoreResult};
 use punctual_core::upkeep::AppliedMigration;
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
-use std::time::SystemTime;
-use tokio::sync::watch;
+use std::time::{Instant, SystemTime};
+use tokio::sync::{Semaphore, watch};
 use tokio::task::AbortHandle;
 use uuid::Uuid;
 
@@ -162,6 +163,8 @@ pub(crate) struct Shared {
     clock: Option<Arc<dyn Clock>>,
     ids: Mutex<IdSource>,
     gathering: Gathering,
+    /// Who fires at the moment.
+    firing: Semaphore,
     partition_span: SignedDuration,
     /// Until when there are partitions, in microseconds.
     partitions_until: AtomicI64,
@@ -174,8 +177,8 @@ pub(crate) struct Shared {
     ended: watch::Sender<()>,
     /// Whether there were limits when a claim was made last: which statement to begin with.
     limited: AtomicBool,
-    /// Whether somebody has begun to get its connections ready.
-    warmed: AtomicBool,
+    /// The connections that are ready, by when each was made.
+    warmed: Mutex<HashSet<Instant>>,
     listener: OnceLock<AbortHandle>,
     /// What was done to the schema when the store was opened.
     migrated: OnceLock<Vec<AppliedMigration>>,
@@ -202,6 +205,7 @@ impl PostgresStore {
             clock: options.clock,
             ids: Mutex::new(IdSource::from_random(options.ids.unwrap_or_else(|| Uuid::new_v4().as_u64_pair().0))),
             gathering: Gathering::default(),
+            firing: Semaphore::new(fire::AT_ONCE),
             partition_span: options.partition_span,
             partitions_until: AtomicI64::new(i64::MIN),
             making_partitions: AtomicBool::new(false),
@@ -209,7 +213,7 @@ impl PostgresStore {
             plans: watch::Sender::new(()),
             ended: watch::Sender::new(()),
             limited: AtomicBool::new(false),
-            warmed: AtomicBool::new(false),
+            warmed: Mutex::default(),
             listener: OnceLock::new(),
             migrated: OnceLock::new(),
             itself: itself.clone(),

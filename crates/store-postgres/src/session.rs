@@ -7,6 +7,7 @@ use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
+use std::time::Instant;
 use tokio_postgres::error::{DbError, Severity};
 use tokio_postgres::{Error, Row, RowStream, Statement};
 
@@ -69,6 +70,11 @@ impl Answer {
 impl Session {
     pub(crate) fn new(client: Object, named: bool) -> Self {
         Self { client: Some(client), spent: AtomicBool::new(false), named }
+    }
+
+    /// When the connection was made, by which it is known again.
+    pub(crate) fn made_at(&self) -> Instant {
+        Object::metrics(self.client()).created
     }
 
     /// Runs a query.

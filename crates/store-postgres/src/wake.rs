@@ -1,7 +1,7 @@
 //! Wake-ups: within the process by a channel, from other nodes by NOTIFY; an optimisation only.
 
 use crate::Shared;
-use crate::client::{self, Channels};
+use crate::client::{self, Notifications};
 use crate::error::with_causes;
 use crate::params::{Params, params, time};
 use crate::session::Step;
@@ -21,6 +21,10 @@ const LISTEN_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 /// How long a listener waits for the notification that it sends to itself.
 const HEARS_WITHIN: Duration = Duration::from_secs(5);
+
+/// What a notification says that tells of work alone: whoever fires need not look. The statements that make most of the
+/// work say it themselves; everything else is told without a word, and concerns all.
+const OF_WORK: &str = "work";
 
 /// Whom a verb that has something for others tells of it. Nobody is told what he does not wait for: a notification
 /// costs a lock of the whole database at the commit.
@@ -125,17 +129,17 @@ enum Heard {
 async fn listen_once(store: &Weak<Shared>) -> Result<Heard, String> {
     let words = |error: tokio_postgres::Error| with_causes(&error);
     let Some(shared) = store.upgrade() else { return Ok(Heard::TheEnd) };
-    let (client, mut channels) = client::connect(&shared.direct).await.map_err(String::from)?;
-    if !hears(&shared, &client, &mut channels).await? {
+    let (client, mut notifications) = client::connect(&shared.direct).await.map_err(String::from)?;
+    if !hears(&shared, &client, &mut notifications).await? {
         return Ok(Heard::Nothing);
     }
     client.batch_execute("UNLISTEN *; LISTEN punctual_wake").await.map_err(words)?;
     // What was told before this was told to nobody.
     shared.ring_all();
     drop(shared);
-    while channels.recv().await.is_some() {
+    while let Some(told) = notifications.recv().await {
         match store.upgrade() {
-            // Others tell only what somebody waits for, so that it is no matter that it wakes both.
+            Some(shared) if told.payload() == OF_WORK => shared.ring(),
             Some(shared) => shared.ring_all(),
             None => return Ok(Heard::TheEnd),
         }
@@ -147,13 +151,13 @@ async fn listen_once(store: &Weak<Shared>) -> Result<Heard, String> {
 ///
 /// Sent by another connection: in answer to the listening one a pooler may bring back by chance what it would lose at
 /// any other time.
-async fn hears(shared: &Shared, client: &Client, channels: &mut Channels) -> Result<bool, String> {
+async fn hears(shared: &Shared, client: &Client, notifications: &mut Notifications) -> Result<bool, String> {
     let probe = format!("punctual_probe_{}", Uuid::new_v4().simple());
     client.batch_execute(&format!("LISTEN {probe}")).await.map_err(|error| with_causes(&error))?;
     let session = shared.session().await.map_err(|error| error.to_string())?;
     let told = session.rows("SELECT pg_notify($1, '')", &params![probe.as_str()]).await;
     told.map_err(|error| with_causes(&error))?;
     drop(session);
-    let heard = async { while channels.recv().await.is_some_and(|channel| channel != probe) {} };
+    let heard = async { while notifications.recv().await.is_some_and(|told| told.channel() != probe) {} };
     Ok(tokio::time::timeout(HEARS_WITHIN, heard).await.is_ok())
 }

@@ -14,7 +14,7 @@ use punctual_core::id::{ClaimId, LeaseId, NodeId};
 use punctual_core::job::{NewJob, Origin};
 use punctual_core::store::{ClaimRequest, Lease, StoreResult};
 use punctual_core::target::Target;
-use std::sync::atomic::Ordering;
+use std::sync::PoisonError;
 use uuid::Uuid;
 
 /// Two batches of slots, two claims, ends and new jobs: what is at work at once.
@@ -23,14 +23,17 @@ const CONNECTIONS: usize = 6;
 /// What is left to others meanwhile.
 const SPARE: usize = 2;
 
+/// Of how many it is known that they are ready: where connections are made again and again, those of long ago are gone.
+const KNOWN: usize = 100;
+
 /// Nobody can have a queue of this name, and so nothing is made.
 const NO_QUEUE: &str = "";
 
-/// Runs each of these statements once on each of some connections, in such a way that nothing comes of it. Once for a
-/// store, however many nodes it has.
+/// Runs each of these statements once on each of the connections that are used next, in such a way that nothing comes of
+/// it. Those that are ready are left alone, so that it costs nothing to ask again.
 pub(crate) async fn warm_up(shared: &Shared) -> StoreResult<()> {
     // Behind a pooler nothing is kept.
-    if !shared.pool.is_named() || shared.warmed.swap(true, Ordering::Relaxed) {
+    if !shared.pool.is_named() {
         return Ok(());
     }
     let count = CONNECTIONS.min(shared.pool.figures().max.saturating_sub(SPARE));
@@ -40,8 +43,15 @@ pub(crate) async fn warm_up(shared: &Shared) -> StoreResult<()> {
         let Some(session) = shared.pool.spare_session().await else { break };
         sessions.push(session);
     }
-    for session in sessions {
-        warm(shared, session).await?;
+    let warmed = || shared.warmed.lock().unwrap_or_else(PoisonError::into_inner);
+    if warmed().len() > KNOWN {
+        warmed().clear();
+    }
+    // The last one first, so that the pool hands them out in the same order as before.
+    while let Some(session) = sessions.pop() {
+        if warmed().insert(session.made_at()) {
+            warm(shared, session).await?;
+        }
     }
     Ok(())
 }

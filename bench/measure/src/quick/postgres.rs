@@ -10,7 +10,7 @@ use super::side::{
 use crate::Outcome;
 use crate::raw::postgres::Raw;
 use async_trait::async_trait;
-use punctual_store_postgres::{Channels, PostgresOptions, PostgresStore, connect_client};
+use punctual_store_postgres::{Notifications, PostgresOptions, PostgresStore, connect_client};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -169,7 +169,7 @@ pub(super) struct RawSide {
     drainers: Vec<Raw>,
     /// One that makes jobs, and one that waits for them.
     maker: Raw,
-    waiting: (Raw, Arc<AsyncMutex<Channels>>),
+    waiting: (Raw, Arc<AsyncMutex<Notifications>>),
     crew: Arc<Crew>,
 }
 
@@ -212,9 +212,9 @@ impl RawSide {
         for _ in 0..DRAINERS {
             drainers.push(maker.beside(connect_client(url).await?.0).await?);
         }
-        let (client, channels) = connect_client(url).await?;
+        let (client, notifications) = connect_client(url).await?;
         client.batch_execute("LISTEN punctual_bench").await?;
-        let waiting = (maker.beside(client).await?, Arc::new(AsyncMutex::new(channels)));
+        let waiting = (maker.beside(client).await?, Arc::new(AsyncMutex::new(notifications)));
         let mut crew = Vec::new();
         while crew.len() < CONNECTIONS {
             match connect_client(url).await {
@@ -317,14 +317,14 @@ impl Side for RawSide {
     }
 
     async fn enqueue_to_start(&mut self, bound: Bound) -> Outcome<Starts> {
-        let (waiting, channels) = &self.waiting;
+        let (waiting, notifications) = &self.waiting;
         let (mut times, began) = (Vec::new(), Instant::now());
-        let mut channels = channels.lock().await;
+        let mut notifications = notifications.lock().await;
         while times.len() <= WARM_UP || (times.len() < bound.count + WARM_UP && began.elapsed() < bound.time) {
             pause(times.len()).await;
             let asked = Instant::now();
             let started = async {
-                tokio::time::timeout(HEARS_WITHIN, channels.recv())
+                tokio::time::timeout(HEARS_WITHIN, notifications.recv())
                     .await
                     .map_err(|_| "no notification came")?
                     .ok_or("the listening connection was closed")?;

@@ -1,19 +1,31 @@
 //! Many connections at once: each slot and each job goes to one, and nobody is told of a conflict.
 
-use crate::harness::{Own, done, node};
+use crate::harness::{Own, done, node, options};
 use jiff::SignedDuration;
 use punctual_core::id::JobId;
 use punctual_core::job::NewJob;
 use punctual_core::order::Move;
+use punctual_core::readings::Readings;
 use punctual_core::store::{Cancelled, Store, StoreError};
-use punctual_store_postgres::PostgresStore;
+use punctual_store_postgres::{PostgresOptions, PostgresStore};
 use punctual_testkit::harness::block_on;
 use punctual_testkit::prelude::*;
 use std::collections::BTreeSet;
 
-async fn fire_at_once(store: &PostgresStore, connections: usize, limit: usize) -> Vec<Vec<JobId>> {
-    let tasks: Vec<_> = (0..connections)
-        .map(|_| {
+/// As many stores on one database as there are nodes: one alone fires only so many batches at once.
+async fn stores(own: &Own, count: usize) -> Vec<PostgresStore> {
+    let mut stores = Vec::with_capacity(count);
+    while stores.len() < count {
+        let options = PostgresOptions { pool_size: 1, ..options(own.clock.clone()) };
+        stores.push(PostgresStore::connect(&own.database.url(), options).await.expect("a node comes"));
+    }
+    stores
+}
+
+async fn fire_at_once(stores: &[PostgresStore], limit: usize) -> Vec<Vec<JobId>> {
+    let tasks: Vec<_> = stores
+        .iter()
+        .map(|store| {
             let store = store.clone();
             tokio::spawn(async move { store.fire_due(None, limit).await.expect("firing succeeds").jobs })
         })
@@ -28,11 +40,12 @@ async fn fire_at_once(store: &PostgresStore, connections: usize, limit: usize) -
 #[test]
 fn d01_of_ten_connections_exactly_one_fires_a_due_schedule_a_thousand_times_over() {
     block_on(async {
-        let own = Own::with(|options| options.pool_size = 10).await;
+        let own = Own::with(|_| {}).await;
+        let stores = stores(&own, 10).await;
         let schedule = own.store.create_schedule(every("contended", 60)).await.unwrap();
         for round in 0..1000 {
             own.clock.advance(SignedDuration::from_secs(60));
-            let fired = fire_at_once(&own.store, 10, 10).await;
+            let fired = fire_at_once(&stores, 10).await;
             let winners = fired.iter().filter(|jobs| !jobs.is_empty()).count();
             assert_eq!((winners, fired.concat().len()), (1, 1), "round {round}");
         }
@@ -45,15 +58,16 @@ fn d01_of_ten_connections_exactly_one_fires_a_due_schedule_a_thousand_times_over
 #[test]
 fn d01_fifty_claimers_on_a_thousand_due_schedules_fire_each_slot_once() {
     block_on(async {
-        let own = Own::with(|options| options.pool_size = 50).await;
+        let own = Own::with(|_| {}).await;
+        let stores = stores(&own, 50).await;
         for n in 0..1000 {
             own.store.create_schedule(minutely(&format!("s{n}"))).await.unwrap();
         }
         own.clock.advance(mins(1));
-        let mut fired = fire_at_once(&own.store, 50, 50).await.concat();
+        let mut fired = fire_at_once(&stores, 50).await.concat();
         // Rows that were locked at that very moment were passed over; they are still due.
         while fired.len() < 1000 {
-            let more = fire_at_once(&own.store, 50, 50).await.concat();
+            let more = fire_at_once(&stores, 50).await.concat();
             assert!(!more.is_empty(), "{} slots fired, and no more", fired.len());
             fired.extend(more);
         }
@@ -62,6 +76,22 @@ fn d01_fifty_claimers_on_a_thousand_due_schedules_fire_each_slot_once() {
             "SELECT count(DISTINCT (schedule_id, slot_at)) FROM punctual_internal.slots WHERE decision = 'fired'";
         assert_eq!(own.number(slots).await, 1000);
         assert_eq!(own.number("SELECT count(*) FROM punctual_internal.queue").await, 1000);
+    });
+}
+
+/// However many fire by one store, they leave its connections to others.
+#[test]
+fn e07_many_who_fire_by_one_store_take_few_of_its_connections() {
+    block_on(async {
+        let own = Own::with(|_| {}).await;
+        for n in 0..50 {
+            own.store.create_schedule(minutely(&format!("s{n}"))).await.unwrap();
+        }
+        own.clock.advance(mins(1));
+        let fired = fire_at_once(&vec![own.store.clone(); 20], 5).await.concat();
+        assert_eq!(fired.len(), 50, "each waited for its turn");
+        let open = own.store.pool_figures().expect("there is a pool").open;
+        assert!(open <= 3, "{open} connections were needed");
     });
 }
 

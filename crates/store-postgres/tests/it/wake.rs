@@ -202,6 +202,37 @@ fn d13_other_nodes_are_told_of_what_fires_and_of_what_an_end_makes_ready() {
     });
 }
 
+/// A thousand slots that fire make work and no plan: whoever looks after plans would only get into the way of the claims.
+#[test]
+fn d13_whoever_looks_after_plans_is_not_woken_by_work() {
+    block_on(async {
+        let own = Own::with(|_| {}).await;
+        let second = PostgresStore::connect(&own.database.url(), options(own.clock.clone())).await.unwrap();
+        let (mut changes, mut plans) = (second.changes(), second.plan_changes());
+        woken(&mut changes).await; // It listens now.
+        woken(&mut plans).await;
+        let lease = own.store.register_node(node("a")).await.unwrap();
+        own.store.create_schedule(minutely("told")).await.unwrap();
+        woken(&mut plans).await;
+        woken(&mut changes).await;
+        own.clock.advance(mins(1));
+        for makes_work in ["fires", "enqueues one", "enqueues some"] {
+            assert_eq!(claim(&own, lease, ALL).await, 0, "it waits");
+            match makes_work {
+                "fires" => drop(own.store.fire_due(None, ALL).await.unwrap()),
+                "enqueues one" => drop(own.store.enqueue_jobs(vec![job()]).await.unwrap()),
+                _ => drop(own.store.enqueue_jobs(vec![job(), job()]).await.unwrap()),
+            }
+            woken(&mut changes).await;
+            let at_once = tokio::time::timeout(Duration::ZERO, plans.next()).await;
+            assert!(at_once.is_err(), "nothing is due earlier than before when somebody {makes_work}");
+            assert!(claim(&own, lease, 2).await > 0);
+        }
+        own.store.create_schedule(every("earlier", 5)).await.unwrap();
+        woken(&mut plans).await;
+    });
+}
+
 #[test]
 fn d13_behind_a_pooler_notifications_come_by_the_direct_address_or_not_at_all() {
     let deaf = crate::harness::until_told("notifications do not come through");

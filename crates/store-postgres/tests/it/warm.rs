@@ -13,6 +13,34 @@ async fn warmed(pool_size: usize) -> (usize, usize) {
     (figures.open, figures.idle)
 }
 
+/// The store's connections to the database, and of each when it did something last.
+async fn connections(own: &Own) -> Vec<String> {
+    let find = "SELECT pid || ' ' || state_change FROM pg_stat_activity
+                WHERE datname = current_database() AND pid <> pg_backend_pid() ORDER BY 1";
+    own.database.connect().await.query(find, &[]).await.unwrap().iter().map(|row| row.get(0)).collect()
+}
+
+#[test]
+fn e07_what_is_ready_is_left_alone_and_what_took_its_place_gets_ready() {
+    block_on(async {
+        let own = Own::with(|_| {}).await;
+        own.store.warm_up().await.unwrap();
+        let ready = connections(&own).await;
+        own.store.warm_up().await.unwrap();
+        assert_eq!(connections(&own).await, ready, "it asks nothing twice");
+        let end = "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity
+                   WHERE datname = current_database() AND pid <> pg_backend_pid()";
+        own.database.connect().await.execute(end, &[]).await.unwrap();
+        // Those that broke are noticed when they are used.
+        while own.store.now().await.is_err() {}
+        own.store.warm_up().await.unwrap();
+        let find = "SELECT count(*) FROM pg_stat_activity
+                    WHERE datname = current_database() AND pid <> pg_backend_pid() AND query = 'COMMIT'";
+        let ready: i64 = own.database.connect().await.query_one(find, &[]).await.unwrap().get(0);
+        assert_eq!(ready, 6, "each has come to the end of what makes it ready");
+    });
+}
+
 #[test]
 fn e07_what_a_busy_node_uses_is_ready_and_the_rest_is_left_to_others() {
     block_on(async {
