@@ -60,7 +60,7 @@ WITH clock AS MATERIALIZED (
 SELECT at, CASE
   WHEN $2 AND pg_sequence_last_value('punctual_internal.waits') > pg_sequence_last_value('punctual_internal.told')
     AND setval('punctual_internal.told', pg_sequence_last_value('punctual_internal.waits')) > 0
-  THEN pg_notify('punctual_wake', 'work')
+  THEN pg_notify('punctual_wake', '')
 END, (
   SELECT pg_notify('punctual_wake', '') FROM wanted WHERE run_at > made_at AND $2
   HAVING min(run_at) < (SELECT coalesce(min(run_at), 'infinity') FROM punctual_internal.delayed

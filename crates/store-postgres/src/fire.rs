@@ -45,7 +45,8 @@ pub(crate) const AT_ONCE: usize = 2;
 
 /// Decides what is due, in four round trips for a whole batch: begin, lock, write, commit.
 pub(crate) async fn fire_due(shared: &Shared, node: Option<NodeId>, limit: usize) -> StoreResult<Fired> {
-    let _turn = shared.firing.acquire().await.map_err(|_| StoreError::Internal("nobody may fire any more".to_owned()))?;
+    let _turn =
+        shared.firing.acquire().await.map_err(|_| StoreError::Internal("nobody may fire any more".to_owned()))?;
     let mut patience = Patience::default();
     loop {
         match try_fire(shared, node, limit).await {

@@ -22,8 +22,8 @@ const LISTEN_AGAIN_AFTER: Duration = Duration::from_secs(1);
 /// How long a listener waits for the notification that it sends to itself.
 const HEARS_WITHIN: Duration = Duration::from_secs(5);
 
-/// What a notification says that tells of work alone: whoever fires need not look. The statements that make most of the
-/// work say it themselves; everything else is told without a word, and concerns all.
+/// What a notification says that tells of work alone: whoever looks after plans need not look. The statements that make
+/// or free most of the work say it themselves; everything else is told without a word, and concerns all.
 const OF_WORK: &str = "work";
 
 /// Whom a verb that has something for others tells of it. Nobody is told what he does not wait for: a notification

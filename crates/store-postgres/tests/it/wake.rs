@@ -4,6 +4,7 @@ use crate::harness::{Own, broken, done, fresh_database, node, options, retry_of}
 use punctual_core::job::NewJob;
 use punctual_core::limits::{Limit, LimitSubject, Limits};
 use punctual_core::store::{Changes, Clock, Lease, Store};
+use punctual_core::upkeep::Upkeep;
 use punctual_store_postgres::{PostgresOptions, PostgresStore};
 use punctual_testkit::VirtualClock;
 use punctual_testkit::harness::block_on;
