@@ -114,6 +114,16 @@ impl RunningSet {
         self.len() == 0
     }
 
+    /// One more has ended: whoever waits is told if that is enough.
+    fn tell_end(&self, mut jobs: MutexGuard<'_, Jobs>) {
+        jobs.ends += 1;
+        let are_enough = jobs.are_enough();
+        drop(jobs);
+        if are_enough {
+            self.0.ended.notify_one();
+        }
+    }
+
     /// Waits until more runs have ended than somebody knows of, and says how many: as many as are enough, or all that
     /// are here. Whoever waits for many is not woken by each.
     pub(crate) async fn ends_after(&self, known: u64, enough: u64) -> u64 {
@@ -282,13 +292,9 @@ impl Floor {
             self.count_end(&run, &end);
         }
         jobs.ended.push(end);
-        jobs.ends += 1;
-        let (running, are_enough) = (jobs.running.len(), jobs.are_enough());
-        drop(jobs);
+        let running = jobs.running.len();
+        self.jobs.tell_end(jobs);
         self.stopwatch.meter.at_work(running, self.room);
-        if are_enough {
-            self.jobs.0.ended.notify_one();
-        }
     }
 
     pub(crate) fn tell_work(&self) {
@@ -314,14 +320,15 @@ mod tests {
     use std::time::Duration;
     use uuid::Uuid;
 
-    /// A run ends, as seen by whoever waits: they would be told by the floor if that is enough.
     fn end_one(set: &RunningSet) {
         let mut jobs = set.lock();
         jobs.running.pop_last();
-        jobs.ends += 1;
-        if jobs.are_enough() {
-            set.0.ended.notify_one();
-        }
+        set.tell_end(jobs);
+    }
+
+    /// Whether somebody would be woken.
+    async fn rings(set: &RunningSet) -> bool {
+        tokio::time::timeout(Duration::ZERO, set.0.ended.notified()).await.is_ok()
     }
 
     fn at_work(count: u128) -> RunningSet {
@@ -354,18 +361,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_waits_is_woken_by_the_end_that_is_enough() {
+    async fn whoever_waits_is_woken_by_the_end_that_is_enough_and_by_none_before() {
         let set = at_work(9);
-        let waiting = tokio::spawn({
-            let set = set.clone();
-            async move { set.ends_after(0, 4).await }
-        });
-        tokio::task::yield_now().await;
-        for _ in 0..4 {
-            assert!(!waiting.is_finished());
+        assert_eq!(is_told(&set, 0, 4).await, None);
+        for _ in 0..3 {
             end_one(&set);
-            tokio::task::yield_now().await;
+            assert!(!rings(&set).await);
         }
-        assert_eq!(waiting.await.unwrap(), 4);
+        end_one(&set);
+        assert!(rings(&set).await);
     }
 }

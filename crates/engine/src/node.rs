@@ -28,7 +28,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{Notify, mpsc, watch};
-use tokio::time::{MissedTickBehavior, interval, sleep};
+use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
 /// How long a node waits before it asks an unreachable store again.
 const SETBACK: Duration = Duration::from_millis(250);
@@ -403,6 +403,8 @@ async fn get_ready(store: Arc<dyn Store>, idle: Arc<Notify>) {
             tracing::debug!("failed to get ready ahead of time: {error}");
         }
         sleep(READY_FOR).await;
+        // What rang meanwhile says nothing about now.
+        let _stale = timeout(Duration::ZERO, idle.notified()).await;
     }
 }
 

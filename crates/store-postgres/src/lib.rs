@@ -177,8 +177,8 @@ pub(crate) struct Shared {
     ended: watch::Sender<()>,
     /// Whether there were limits when a claim was made last: which statement to begin with.
     limited: AtomicBool,
-    /// The connections that are ready, by when each was made.
-    warmed: Mutex<HashSet<Instant>>,
+    /// The connections that are ready, by when each was made. Whoever gets more of them ready holds it.
+    warmed: tokio::sync::Mutex<HashSet<Instant>>,
     listener: OnceLock<AbortHandle>,
     /// What was done to the schema when the store was opened.
     migrated: OnceLock<Vec<AppliedMigration>>,
@@ -213,7 +213,7 @@ impl PostgresStore {
             plans: watch::Sender::new(()),
             ended: watch::Sender::new(()),
             limited: AtomicBool::new(false),
-            warmed: Mutex::default(),
+            warmed: tokio::sync::Mutex::default(),
             listener: OnceLock::new(),
             migrated: OnceLock::new(),
             itself: itself.clone(),

@@ -5,6 +5,7 @@ use crate::outbox::notice;
 use crate::params::{limit as most, params};
 use crate::rows::{Columns, Unreadable, document};
 use crate::tx::{Tx, in_transaction};
+use crate::wake::Wake;
 use crate::{PostgresStore, alerts, deliveries, sightings, sql};
 use async_trait::async_trait;
 use jiff::SignedDuration;
@@ -142,7 +143,12 @@ impl Notifications for PostgresStore {
                 return Ok(Judged { again_in, ..Judged::default() });
             }
         }
-        in_transaction!(&self.shared, |tx| tx.judge(lease, limit, findings.as_ref()))
+        // Whoever sends messages may be another node.
+        in_transaction!(&self.shared, |judged| (judged.messages > 0).then_some(Wake::Plans), |tx| tx.judge(
+            lease,
+            limit,
+            findings.as_ref()
+        ))
     }
 
     async fn look(&self, look: &Look) -> StoreResult<Findings> {

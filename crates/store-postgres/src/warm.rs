@@ -14,7 +14,6 @@ use punctual_core::id::{ClaimId, LeaseId, NodeId};
 use punctual_core::job::{NewJob, Origin};
 use punctual_core::store::{ClaimRequest, Lease, StoreResult};
 use punctual_core::target::Target;
-use std::sync::PoisonError;
 use uuid::Uuid;
 
 /// Two batches of slots, two claims, ends and new jobs: what is at work at once.
@@ -36,6 +35,11 @@ pub(crate) async fn warm_up(shared: &Shared) -> StoreResult<()> {
     if !shared.pool.is_named() {
         return Ok(());
     }
+    // Of two nodes of one store, one is enough; both would leave no connection to others.
+    let Ok(mut ready) = shared.warmed.try_lock() else { return Ok(()) };
+    if ready.len() > KNOWN {
+        ready.clear();
+    }
     let count = CONNECTIONS.min(shared.pool.figures().max.saturating_sub(SPARE));
     // Held at the same time, so that each is another one; but nobody is made to wait for them.
     let mut sessions = Vec::with_capacity(count);
@@ -43,14 +47,12 @@ pub(crate) async fn warm_up(shared: &Shared) -> StoreResult<()> {
         let Some(session) = shared.pool.spare_session().await else { break };
         sessions.push(session);
     }
-    let warmed = || shared.warmed.lock().unwrap_or_else(PoisonError::into_inner);
-    if warmed().len() > KNOWN {
-        warmed().clear();
-    }
     // The last one first, so that the pool hands them out in the same order as before.
     while let Some(session) = sessions.pop() {
-        if warmed().insert(session.made_at()) {
+        let made_at = session.made_at();
+        if !ready.contains(&made_at) {
             warm(shared, session).await?;
+            ready.insert(made_at);
         }
     }
     Ok(())

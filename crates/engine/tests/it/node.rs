@@ -270,9 +270,9 @@ async fn e06_a_job_that_no_node_offers_stays_queued() {
     node.leave().await;
 }
 
-/// A node without work lets its store get ready, once; whatever it does later, it is ready then.
+/// A node without work lets its store get ready, and after a while again: its connections may be others by then.
 #[tokio::test]
-async fn e07_an_idle_node_lets_its_store_get_ready_once() {
+async fn e07_an_idle_node_lets_its_store_get_ready_now_and_then() {
     let world = World::new();
     let (name, work) = task("count", || Ok(()));
     let store = FaultyStore::new(Arc::clone(&world.store));
@@ -285,9 +285,10 @@ async fn e07_an_idle_node_lets_its_store_get_ready_once() {
     reaches(&store.warmed, 1).await;
     let job = world.enqueue("count").await;
     world.until_ended(job).await;
-    // It has looked in vain for as often as before.
-    reaches(&store.looks, store.looks.load(Ordering::SeqCst) + 8).await;
-    assert_eq!(store.warmed.load(Ordering::SeqCst), 1);
+    reaches(&store.warmed, 2).await;
+    // Not at every look: that many come within a moment.
+    let (looks, warmed) = (store.looks.load(Ordering::SeqCst), store.warmed.load(Ordering::SeqCst));
+    assert!(looks > 3 * warmed, "{looks} looks, and {warmed} times ready");
     node.leave().await;
 }
 
