@@ -270,8 +270,8 @@ impl Desk {
         self.pace.ahead() > self.options.prefetch && talk.has_time(self.now())
     }
 
-    /// After how many ends there is something more to say; until then only answers are waited for, because to be woken
-    /// for each end costs as much as to run a quick job.
+    /// After how many ends there is something more to say; until then only answers are waited for, and nobody is woken
+    /// for an end that changes nothing.
     fn enough_ends(&self, talk: &Talk) -> u64 {
         if !self.goes_on(talk) {
             return u64::MAX;
