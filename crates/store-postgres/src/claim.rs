@@ -86,6 +86,10 @@ pub(crate) async fn claim_on(
     Ok((answer, Claimed { jobs, more_in }))
 }
 
+/// How many columns the answer to a claim has: those that all jobs have, a record of those that few have, three of the
+/// place, and a record of what is said once.
+const CLAIMED_COLUMNS: usize = 17;
+
 /// Whether a row of the answer to a claim has a job.
 fn is_claimed(row: &Row) -> Result<bool, Unreadable> {
     Ok(Columns::of(row).optional_id::<JobId>()?.is_some())
@@ -107,7 +111,8 @@ impl ClaimAnswer {
     /// It comes before the jobs.
     fn read(row: &Row, batch: &mut Batch) -> Result<Self, Unreadable> {
         let mut c = Columns::of(row);
-        c.skip(rows::JOB_COLUMNS + 3);
+        c.skip(CLAIMED_COLUMNS - 1);
+        let mut c = c.record()?.ok_or_else(|| Unreadable::new("answer", "is missing"))?;
         let (at, holds, limited) = (c.time()?, c.next()?, c.next()?);
         let more_in: Option<i64> = c.next()?;
         let (lanes, queues): (Option<Vec<i64>>, Option<Vec<String>>) = (c.next()?, c.next()?);
@@ -117,9 +122,8 @@ impl ClaimAnswer {
 }
 
 fn claimed_job(row: &Row, batch: &mut Batch) -> Result<(Place, Arc<Job>), Unreadable> {
-    let job = rows::job_of_lane(row, batch)?;
     let mut c = Columns::of(row);
-    c.skip(rows::JOB_COLUMNS);
+    let job = rows::job_of_lane(&mut c, batch)?;
     let place = Place {
         priority: c.next::<Option<i32>>()?.unwrap_or(job.spec.priority),
         position: c.next()?,

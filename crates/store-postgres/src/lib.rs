@@ -45,6 +45,7 @@ mod pool;
 mod prune;
 mod queue;
 mod readings;
+mod record;
 mod records;
 mod recover;
 mod rows;

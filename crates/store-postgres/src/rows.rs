@@ -1,6 +1,7 @@
 //! Rows to values and back: ids as `uuid`, times as `timestamptz`, words and documents as text.
 
 use crate::error::{Failure, with_causes};
+use crate::record::Record;
 use jiff::{SignedDuration, Timestamp};
 use punctual_core::cron::{Dst, DstGap, DstOverlap};
 use punctual_core::id::{JobId, ScheduleId};
@@ -27,7 +28,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::FromSql;
 use uuid::Uuid;
 
-/// How many columns `job_columns` has.
+/// How many columns `job_columns` and `rare_job_columns` have together.
 pub(crate) const JOB_COLUMNS: usize = 27;
 
 /// A row that was written by hand or by a fault and cannot be understood: what is wrong, in words.
@@ -35,22 +36,38 @@ pub(crate) type Unreadable = Invalid;
 
 /// Reads the columns of a row one after the other, in the order of the statement.
 pub(crate) struct Columns<'a> {
-    row: &'a Row,
+    found_in: FoundIn<'a>,
     at: usize,
+}
+
+enum FoundIn<'a> {
+    Row(&'a Row),
+    Record(Record<'a>),
 }
 
 impl<'a> Columns<'a> {
     pub(crate) fn of(row: &'a Row) -> Self {
-        Self { row, at: 0 }
+        Self { found_in: FoundIn::Row(row), at: 0 }
     }
 
     pub(crate) fn next<T: FromSql<'a>>(&mut self) -> Result<T, Unreadable> {
         let at = self.at;
         self.at += 1;
-        self.row.try_get(at).map_err(|error| {
-            let name = self.row.columns().get(at).map_or("column", tokio_postgres::Column::name);
-            Invalid::new(name, format!("cannot be read: {}", with_causes(&error)))
-        })
+        match &self.found_in {
+            FoundIn::Row(row) => row.try_get(at).map_err(|error| {
+                let name = row.columns().get(at).map_or("column", tokio_postgres::Column::name);
+                Invalid::new(name, format!("cannot be read: {}", with_causes(&error)))
+            }),
+            FoundIn::Record(record) => record
+                .get(at)
+                .map_err(|error| Invalid::new("record", format!("its column {at} cannot be read: {error}"))),
+        }
+    }
+
+    /// The columns of a record within a row, if there is one.
+    pub(crate) fn record(&mut self) -> Result<Option<Columns<'a>>, Unreadable> {
+        let record: Option<Record<'a>> = self.next()?;
+        Ok(record.map(|record| Columns { found_in: FoundIn::Record(record), at: 0 }))
     }
 
     /// A number that is never negative.
@@ -271,9 +288,11 @@ fn results(c: &mut Columns<'_>) -> Result<ScheduleResults, Unreadable> {
     })
 }
 
-/// A row that begins with `job_columns`.
+/// A row that begins with `job_columns` and `rare_job_columns`.
 pub(crate) fn job(row: &Row) -> Result<Job, Unreadable> {
-    job_of(row, &mut TargetReader::default(), Columns::next)
+    let mut c = Columns::of(row);
+    let job = common_job(&mut c, &mut TargetReader::default(), Columns::next)?;
+    with_rare_columns(job, &mut c)
 }
 
 /// What is the same for many jobs of a batch.
@@ -284,57 +303,80 @@ pub(crate) struct Batch {
     pub(crate) queues: HashMap<i64, String>,
 }
 
-/// One of many, with the number of its lane in the place of its queue.
-pub(crate) fn job_of_lane(row: &Row, batch: &mut Batch) -> Result<Job, Unreadable> {
+/// One of many, with the number of its lane in the place of its queue, and with a record of its rare columns.
+pub(crate) fn job_of_lane(c: &mut Columns<'_>, batch: &mut Batch) -> Result<Job, Unreadable> {
     let queues = &batch.queues;
-    job_of(row, &mut batch.targets, |c| {
+    let job = common_job(c, &mut batch.targets, |c| {
         let lane: i64 = c.next()?;
         queues.get(&lane).cloned().ok_or_else(|| Invalid::new("lane_id", format!("nobody knows the lane {lane}")))
-    })
+    })?;
+    match c.record()? {
+        Some(mut rare) => with_rare_columns(job, &mut rare),
+        None => Ok(job),
+    }
 }
 
-fn job_of<'a>(
-    row: &'a Row, targets: &mut TargetReader, queue: impl FnOnce(&mut Columns<'a>) -> Result<String, Unreadable>,
+/// A job without anything that few have.
+fn common_job<'a>(
+    c: &mut Columns<'a>, targets: &mut TargetReader,
+    queue: impl FnOnce(&mut Columns<'a>) -> Result<String, Unreadable>,
 ) -> Result<Job, Unreadable> {
-    let mut c = Columns::of(row);
     let (id, created_at) = (c.id()?, c.time()?);
-    let spec = job_spec(&mut c, targets, queue)?;
+    let spec = NewJob {
+        target: targets.read(c.next()?)?,
+        input: c.json()?,
+        queue: queue(c)?,
+        priority: c.or(0)?,
+        run_at: None,
+        serial_key: None,
+        job_key: None,
+        unique: None,
+        tags: Vec::new(),
+        retry: retry(c)?,
+        timeout: Timeout::from_micros(c.next()?),
+        template_id: None,
+        grant_id: None,
+        trigger: c.word_or(Trigger::Api)?,
+        trigger_detail: c.next()?,
+        trace_context: None,
+        owner: None,
+    };
     Ok(Job {
         id,
         created_at,
         spec,
         schedule_id: c.optional_id()?,
         slot_at: c.optional_time()?,
-        retry_of: c.optional_id()?,
-        root_job_id: c.optional_id()?.unwrap_or(id),
-        chain_began_at: c.optional_time()?.unwrap_or(created_at),
-        attempt: c.small_or(1)?,
-        failures: c.small_or(0)?,
-        interruptions: c.small_or(0)?,
+        retry_of: None,
+        root_job_id: id,
+        chain_began_at: created_at,
+        attempt: 1,
+        failures: 0,
+        interruptions: 0,
     })
 }
 
-fn job_spec<'a>(
-    c: &mut Columns<'a>, targets: &mut TargetReader, queue: impl FnOnce(&mut Columns<'a>) -> Result<String, Unreadable>,
-) -> Result<NewJob, Unreadable> {
-    Ok(NewJob {
-        target: targets.read(c.next()?)?,
-        input: c.json()?,
-        queue: queue(c)?,
-        priority: c.or(0)?,
+fn with_rare_columns(job: Job, c: &mut Columns<'_>) -> Result<Job, Unreadable> {
+    let spec = NewJob {
         run_at: c.optional_time()?,
         serial_key: c.next()?,
         job_key: job_key(c)?,
-        unique: None,
         tags: tags(c)?,
-        retry: retry(c)?,
-        timeout: Timeout::from_micros(c.next()?),
         template_id: c.optional_id()?,
         grant_id: c.optional_id()?,
-        trigger: c.word_or(Trigger::Api)?,
-        trigger_detail: c.next()?,
         trace_context: c.next()?,
         owner: c.next()?,
+        ..job.spec
+    };
+    Ok(Job {
+        retry_of: c.optional_id()?,
+        root_job_id: c.optional_id()?.unwrap_or(job.id),
+        chain_began_at: c.optional_time()?.unwrap_or(job.created_at),
+        attempt: c.small_or(1)?,
+        failures: c.small_or(0)?,
+        interruptions: c.small_or(0)?,
+        spec,
+        ..job
     })
 }
 
