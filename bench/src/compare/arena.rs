@@ -15,9 +15,10 @@ use tokio_postgres::Client;
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_mins(2);
 
-/// The two that are not peers, and what they call themselves.
+/// Those that are not peers, and what they call themselves.
 pub const OURS: &str = "Punctual";
 pub const RAW: &str = "raw SQL";
+pub const BARE: &str = "keeps nothing";
 
 /// The server and the players.
 pub struct Arena {
@@ -126,15 +127,15 @@ impl Player {
         self.who.is_none()
     }
 
-    /// Whether both settings are the same, as for the reference.
+    /// Whether both settings are the same, as for the references.
     pub fn has_one_setting(&self) -> bool {
-        self.name == RAW
+        self.name == RAW || self.name == BARE
     }
 
     pub fn tone(&self, settings: Settings) -> Tone {
         match (self.name.as_str(), settings) {
             (OURS, _) => Tone::Ours,
-            (RAW, _) => Tone::Raw,
+            (RAW | BARE, _) => Tone::Raw,
             (_, Settings::Default) => Tone::Usual,
             (_, Settings::Best) => Tone::Best,
         }
@@ -156,7 +157,7 @@ impl Arena {
         install(&places)?;
         let own = own_program()?;
         let mut players = Vec::new();
-        for who in ["raw", "punctual"] {
+        for who in ["raw", "bare", "punctual"] {
             players.push(Player::open(Contestant::new(who, vec![own.clone().into()]), Some(who)).await?);
         }
         let all = Contestant::all(&places);

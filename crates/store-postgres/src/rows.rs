@@ -318,8 +318,7 @@ pub(crate) fn job_of_lane(c: &mut Columns<'_>, batch: &mut Batch) -> Result<Job,
 
 /// A job without anything that few have.
 fn common_job<'a>(
-    c: &mut Columns<'a>, targets: &mut TargetReader,
-    queue: impl FnOnce(&mut Columns<'a>) -> Result<String, Unreadable>,
+    c: &mut Columns<'a>, targets: &mut TargetReader, queue: impl FnOnce(&mut Columns<'a>) -> Result<String, Unreadable>,
 ) -> Result<Job, Unreadable> {
     let (id, created_at) = (c.id()?, c.time()?);
     let spec = NewJob {

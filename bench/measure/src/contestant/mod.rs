@@ -3,6 +3,7 @@
 //! One argument says what to do; what comes of it is said by lines of JSON. `bench/peers/README.md` has the protocol.
 
 mod account;
+mod bare;
 mod ours;
 mod raw;
 mod raw_sqlite;
@@ -27,7 +28,7 @@ const WINDOW: usize = 20_000;
 /// What a contestant is asked to do.
 #[derive(Debug, Deserialize)]
 struct Request {
-    /// `punctual` or `raw`.
+    /// `punctual`, `raw` or `bare`.
     who: String,
     scenario: String,
     #[serde(default)]
@@ -116,6 +117,7 @@ fn run() -> Outcome<()> {
             "punctual" => ours::run(&request).await?,
             "raw" if request.is_sqlite() => raw_sqlite::run(&request).await?,
             "raw" => raw::run(&request).await?,
+            "bare" => bare::run(&request).await?,
             other => return Err(format!("nobody is called `{other}`").into()),
         };
         say(&done);

@@ -32,7 +32,7 @@ fn about() -> Value {
     json!({ "name": "raw SQL", "version": env!("CARGO_PKG_VERSION"), "language": "Rust", "stores": ["postgres", "sqlite"],
             "keeps": "yes", "default": "two connections, batches of 1000; but for `sustained`, claims travel with the last finish",
             "best": "the same", "scenarios": ["drain", "enqueue", "latency", "sustained", "slots"],
-            "jobs_default": 200_000, "jobs_best": 200_000 })
+            "jobs_default": 400_000, "jobs_best": 400_000, "jobs_default_sqlite": 200_000, "jobs_best_sqlite": 200_000 })
 }
 
 /// Connections to a database whose tables were made by the store.
