@@ -1,9 +1,8 @@
-  ) END,
 -- The claimed jobs, after their own columns: where they stood. Before them, once for all, a row without a job that says
 -- since when they run, whether the lease holds, whether there are limits, when a rate lets the next one start, and which
 -- queues the lanes are of: the jobs name their lanes instead, because a look-up for each would cost as much as the rest
 -- of its row. Who gets less than he asked for waits for more, and says so there.
-  nullif(r.priority, j.priority), r.position, nullif(r.created_at, j.created_at), r.answer
+  ) END, nullif(r.priority, j.priority), r.position, nullif(r.created_at, j.created_at), r.answer
 FROM (
   SELECT NULL::uuid AS job_id, NULL::bigint AS lane_id, NULL::integer AS priority, NULL::bigint AS position,
          NULL::timestamptz AS created_at, ROW(clock.at, CASE
