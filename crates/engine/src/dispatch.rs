@@ -13,6 +13,7 @@ use crate::messenger::Messenger;
 use crate::notify::NewsBell;
 use crate::pace::{BATCH, Pace};
 use crate::scribe::Scribe;
+use crate::stuck::patrol;
 use crate::talk::{Talk, next_of};
 use crate::work::Executors;
 use punctual_core::execute::{StopReason, stopped};
@@ -23,11 +24,17 @@ use punctual_core::trace::{NoTracer, Tracer};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::sync::Notify;
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 
 /// How long a job that was claimed ahead may wait for a place before it goes back, unless it is one of the few that
 /// every node claims ahead.
 const PATIENCE: Duration = Duration::from_millis(250);
+
+/// How long a desk that drops everything waits for its places: one that blocks its thread must not keep it.
+const LAST_WAIT: Duration = Duration::from_secs(1);
 
 /// How much a node takes on.
 #[derive(Debug, Clone)]
@@ -74,6 +81,8 @@ pub struct Desk {
     floor: Arc<Floor>,
     /// One task for each place in use.
     places: JoinSet<()>,
+    /// The one that looks after them from outside.
+    patrol: JoinSet<()>,
     /// How many runs had ended when their reports were taken: whoever waits for an end hears of those behind them.
     seen_ends: u64,
     /// How many are worth claiming ahead.
@@ -100,6 +109,7 @@ impl Desk {
             uptime,
             stopwatch: Stopwatch::unread(),
             tracer: Arc::new(NoTracer),
+            begun: Notify::new(),
         };
         Self {
             store,
@@ -108,6 +118,7 @@ impl Desk {
             news: NewsBell::default(),
             floor: Arc::new(floor),
             places: JoinSet::new(),
+            patrol: JoinSet::new(),
             seen_ends: 0,
             strays: BTreeSet::new(),
             left: Vec::new(),
@@ -172,8 +183,11 @@ impl Desk {
     /// Forgets the tasks of places that nobody uses any more.
     fn sweep_places(&mut self) {
         while let Some(place) = self.places.try_join_next() {
-            if let Err(error) = place {
-                // Places are not given up one by one, and panics are caught inside; the lease's end cleans up what is left.
+            // Those that were told to end have nothing to say, and panics are caught inside.
+            if let Err(error) = place
+                && error.is_panic()
+            {
+                // The lease's end cleans up what is left.
                 tracing::error!("a run's task was lost: {error}");
             }
         }
@@ -317,6 +331,10 @@ impl Desk {
     }
 
     fn open_places(&mut self) {
+        // Where there is one thread for everything, nobody could look after one that blocks it.
+        if self.patrol.is_empty() && Handle::current().runtime_flavor() != RuntimeFlavor::CurrentThread {
+            self.patrol.spawn(patrol(Arc::clone(&self.floor)));
+        }
         self.floor.open_places().into_iter().for_each(|place| drop(self.places.spawn(place)));
     }
 
@@ -387,7 +405,7 @@ impl Desk {
     pub async fn drop_everything(&mut self) {
         self.floor.jobs.lock().close();
         self.floor.jobs.stop_all(StopReason::Fenced);
-        self.places.shutdown().await;
+        let _stuck = timeout(LAST_WAIT, self.places.shutdown()).await;
         self.floor.jobs.lock().forget_all();
         self.floor.tell_work();
     }

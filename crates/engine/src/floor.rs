@@ -8,6 +8,7 @@ use crate::lease::HeldLease;
 use crate::measure::Stopwatch;
 use crate::scribe::Scribe;
 use crate::stop::StopHandle;
+use crate::stuck::{Place, Watched};
 use crate::traced::{TracedRun, log_span};
 use crate::work::{Executors, run_job};
 use punctual_core::closing::Again;
@@ -16,6 +17,7 @@ use punctual_core::id::JobId;
 use punctual_core::meter::RunEnd;
 use punctual_core::store::{ClaimedJob, FinishedRun, Heartbeat};
 use punctual_core::trace::Tracer;
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -61,6 +63,8 @@ struct RunningJob {
     began_at: Duration,
     /// The kind of its target.
     kind: &'static str,
+    /// Where it runs, and what was seen of it from outside.
+    watched: Watched,
 }
 
 /// A job that was claimed ahead.
@@ -114,14 +118,15 @@ impl RunningSet {
         self.len() == 0
     }
 
-    /// One more has ended: whoever waits is told if that is enough.
-    fn tell_end(&self, mut jobs: MutexGuard<'_, Jobs>) {
+    /// One more has ended: whoever waits is told if that is enough. Says whether he was.
+    fn tell_end(&self, mut jobs: MutexGuard<'_, Jobs>) -> bool {
         jobs.ends += 1;
         let are_enough = jobs.are_enough();
         drop(jobs);
         if are_enough {
             self.0.ended.notify_one();
         }
+        are_enough
     }
 
     /// Waits until more runs have ended than somebody knows of, and says how many: as many as are enough, or all that
@@ -221,14 +226,31 @@ impl Jobs {
     }
 
     /// Gives the first that waits a place, if one is free.
-    fn start_next(&mut self, room: usize, now: Duration) -> Option<Started> {
+    fn start_next(&mut self, place: &Arc<Place>, room: usize, now: Duration) -> Option<Started> {
         if !self.open || self.fenced || self.running.len() >= room {
             return None;
         }
         let WaitingJob { claimed, since } = self.waiting.pop_front()?;
         let (stop, kind) = (StopHandle::default(), claimed.job.spec.target.kind());
-        self.running.insert(claimed.job.id, RunningJob { stop: stop.clone(), since, began_at: now, kind });
+        let watched = Watched::new(Arc::clone(place), claimed.job.spec.timeout, now);
+        self.running.insert(claimed.job.id, RunningJob { stop: stop.clone(), since, began_at: now, kind, watched });
         Some(Started { claimed, stop, waited: now.saturating_sub(since) })
+    }
+
+    /// Takes away the run of a place that has come to its end, unless it was given up meanwhile: the job may be running
+    /// at another place by now.
+    fn take_ended(&mut self, place: &Arc<Place>, id: JobId) -> Option<RunningJob> {
+        match self.running.entry(id) {
+            Entry::Occupied(run) if run.get().watched.is_at(place) => Some(run.remove()),
+            _ => None,
+        }
+    }
+
+    /// Takes away the next run that blocks its thread although it was told to stop, and says why it was.
+    fn take_stuck(&mut self, now: Duration, grace: Duration) -> Option<(JobId, RunningJob, StopReason)> {
+        let stuck = |(id, run): (&JobId, &mut RunningJob)| Some((*id, run.watched.is_lost(&run.stop, now, grace)?));
+        let (id, reason) = self.running.iter_mut().find_map(stuck)?;
+        Some((id, self.running.remove(&id)?, reason))
     }
 }
 
@@ -243,20 +265,28 @@ pub(crate) struct Floor {
     pub(crate) uptime: Uptime,
     pub(crate) stopwatch: Stopwatch,
     pub(crate) tracer: Arc<dyn Tracer>,
+    /// Jobs were given places: somebody has to look after them.
+    pub(crate) begun: Notify,
 }
 
 impl Floor {
     /// Lets those that wait take the free places; what is returned is one task for each place that was not in use.
     pub(crate) fn open_places(self: &Arc<Self>) -> Vec<impl Future<Output = ()> + Send + use<>> {
         self.jobs.lock().open = true;
-        let started: Vec<Started> = std::iter::from_fn(|| self.start_next()).collect();
-        if !started.is_empty() {
-            self.tell_work();
+        let mut places = Vec::new();
+        loop {
+            let place = Arc::<Place>::default();
+            let Some(first) = self.start_next(&place) else { break };
+            places.push(Arc::clone(self).use_place(place, first));
         }
-        started.into_iter().map(|started| Arc::clone(self).use_place(started)).collect()
+        if !places.is_empty() {
+            self.tell_work();
+            self.begun.notify_one();
+        }
+        places
     }
 
-    fn start_next(&self) -> Option<Started> {
+    fn start_next(&self, place: &Arc<Place>) -> Option<Started> {
         // Looked at under the lock by which all are fenced, so that nothing is started behind somebody's back.
         let mut jobs = self.jobs.lock();
         let now = self.uptime.now();
@@ -264,17 +294,24 @@ impl Floor {
         if !self.lease.holds(now) {
             return None;
         }
-        jobs.start_next(self.room, now)
+        jobs.start_next(place, self.room, now)
     }
 
     /// One job after the other, as long as some are waiting.
-    async fn use_place(self: Arc<Self>, first: Started) {
-        let mut next = Some(first);
-        while let Some(started) = next {
-            let end = self.run(started).await;
-            self.note_end(end);
-            next = self.start_next();
-        }
+    async fn use_place(self: Arc<Self>, place: Arc<Place>, first: Started) {
+        let work = async {
+            let mut next = Some(first);
+            while let Some(started) = next {
+                let end = self.run(started).await;
+                if self.note_end(&place, end) {
+                    // Whoever was told is the next on this thread, and the next job may keep it for long.
+                    tokio::task::yield_now().await;
+                }
+                next = self.start_next(&place);
+                tokio::task::consume_budget().await;
+            }
+        };
+        place.let_in(work).await;
     }
 
     async fn run(&self, Started { claimed, stop, waited }: Started) -> FinishedRun {
@@ -286,15 +323,32 @@ impl Floor {
         end
     }
 
-    fn note_end(&self, end: FinishedRun) {
+    /// Notes how the run of a place ended; says whether somebody was told.
+    fn note_end(&self, place: &Arc<Place>, end: FinishedRun) -> bool {
         let mut jobs = self.jobs.lock();
-        if let Some(run) = jobs.running.remove(&end.job_id) {
-            self.count_end(&run, &end);
-        }
+        let Some(run) = jobs.take_ended(place, end.job_id) else { return false };
+        self.record_end(jobs, &run, end)
+    }
+
+    fn record_end(&self, mut jobs: MutexGuard<'_, Jobs>, run: &RunningJob, end: FinishedRun) -> bool {
+        self.count_end(run, &end);
         jobs.ended.push(end);
         let running = jobs.running.len();
-        self.jobs.tell_end(jobs);
+        let is_told = self.jobs.tell_end(jobs);
         self.stopwatch.meter.at_work(running, self.room);
+        is_told
+    }
+
+    /// Gives up the runs that block their threads although they were told to stop; says how many are left.
+    pub(crate) fn give_up_stuck(&self) -> usize {
+        loop {
+            let mut jobs = self.jobs.lock();
+            let Some((id, run, reason)) = jobs.take_stuck(self.uptime.now(), self.grace) else {
+                return jobs.running.len();
+            };
+            self.record_end(jobs, &run, stopped(id, reason));
+            tracing::warn!(job_id = %id, ?reason, "a run that blocks its thread was given up; the thread is lost meanwhile");
+        }
     }
 
     pub(crate) fn tell_work(&self) {
@@ -316,7 +370,10 @@ impl Floor {
 mod tests {
     use super::{RunningJob, RunningSet};
     use crate::stop::StopHandle;
+    use crate::stuck::Watched;
     use punctual_core::id::JobId;
+    use punctual_core::job::Timeout;
+    use std::sync::Arc;
     use std::time::Duration;
     use uuid::Uuid;
 
@@ -335,7 +392,8 @@ mod tests {
         let set = RunningSet::default();
         for n in 0..count {
             let (stop, time) = (StopHandle::default(), Duration::ZERO);
-            let run = RunningJob { stop, since: time, began_at: time, kind: "task" };
+            let watched = Watched::new(Arc::default(), Timeout::Never, time);
+            let run = RunningJob { stop, since: time, began_at: time, kind: "task", watched };
             set.lock().running.insert(JobId(Uuid::from_u128(n)), run);
         }
         set

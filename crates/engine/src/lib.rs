@@ -28,6 +28,7 @@ pub mod retain;
 pub mod scribe;
 pub mod secrets;
 pub mod stop;
+mod stuck;
 mod talk;
 pub mod targets;
 mod traced;

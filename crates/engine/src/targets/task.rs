@@ -234,9 +234,11 @@ where
             Ok(input) => input,
             Err(error) => return unfit(&run, &error),
         };
-        let work = (self.0)(Context::new(run.clone()), input);
-        // On a task of its own, so that one that blocks its thread can still be given up.
-        end_of(&run, tokio::spawn(work)).await
+        // On the task of its place, whatever it does with it: one that blocks its thread is given up from outside.
+        match (self.0)(Context::new(run.clone()), input).await {
+            Ok(output) => completed(&run, &output),
+            Err(error) => failed(&run, error.into()),
+        }
     }
 }
 

@@ -219,9 +219,8 @@ async fn c04_a_panic_is_a_failed_run_wherever_it_happens() {
     tasks.node.leave().await;
 }
 
-/// A handler that never gives its thread back: its run ends all the same, and its neighbours go on.
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn c04_a_handler_that_blocks_its_thread_is_given_up() {
+/// A node whose handler never gives its thread back, until somebody comes to the gate; and what tells that it is at it.
+fn blocking_its_thread() -> (Tasks, Arc<Semaphore>, Arc<std::sync::Barrier>) {
     let (started, gate) = (Arc::new(Semaphore::new(0)), Arc::new(std::sync::Barrier::new(2)));
     let (begun, blocked) = (Arc::clone(&started), Arc::clone(&gate));
     let tasks = Tasks::new(Handler::new(move |_: Context, _: Json| {
@@ -232,6 +231,13 @@ async fn c04_a_handler_that_blocks_its_thread_is_given_up() {
             Ok::<_, TaskError>(())
         }
     }));
+    (tasks, started, gate)
+}
+
+/// A handler that never gives its thread back: its run ends all the same, and its neighbours go on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn c04_a_handler_that_blocks_its_thread_is_given_up() {
+    let (tasks, started, gate) = blocking_its_thread();
     let limited = NewJob { timeout: Timeout::After(SignedDuration::from_millis(100)), ..job("{}") };
     let once = NewJob { retry: RetryPolicy::none(), ..limited };
     let id = tasks.enqueue(once).await;
@@ -240,7 +246,34 @@ async fn c04_a_handler_that_blocks_its_thread_is_given_up() {
     assert_eq!(tasks.end(id).await.error_code, Some(ErrorCode::Timeout));
     tasks.neighbours().await;
     gate.wait();
+    tasks.neighbours().await;
+    assert_eq!(tasks.end(id).await.error_code, Some(ErrorCode::Timeout), "what it made of it later changes nothing");
     tasks.node.leave().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn c07_a_handler_that_blocks_its_thread_can_be_cancelled() {
+    let (tasks, started, gate) = blocking_its_thread();
+    let id = tasks.enqueue(job("{}")).await;
+    started.acquire().await.unwrap().forget();
+    tasks.world.store.cancel_job(id).await.unwrap();
+    assert_eq!(tasks.end(id).await.outcome, Outcome::Cancelled);
+    gate.wait();
+    tasks.neighbours().await;
+    tasks.node.leave().await;
+}
+
+/// The thread is lost, the node is not: it leaves when its grace is over, and says what became of the run.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn c04_a_node_leaves_although_a_handler_blocks_its_thread() {
+    let (Tasks { world, node }, started, gate) = blocking_its_thread();
+    let once = NewJob { retry: RetryPolicy::none(), ..job("{}") };
+    let id = world.store.enqueue_jobs(vec![once]).await.unwrap()[0];
+    started.acquire().await.unwrap().forget();
+    node.leave().await;
+    let run = world.until_ended(id).await.run().cloned().unwrap();
+    assert_eq!(run.error_code, Some(ErrorCode::Interrupted));
+    gate.wait();
 }
 
 #[tokio::test]
