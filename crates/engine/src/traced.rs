@@ -11,10 +11,9 @@ use std::time::Duration;
 /// A run that is going on. It costs next to nothing when nobody keeps spans.
 pub(crate) struct TracedRun {
     tracer: Arc<dyn Tracer>,
-    span: Option<Span>,
+    /// With when it began, on the node's own clock.
+    span: Option<(Span, Duration)>,
     uptime: Uptime,
-    /// On the node's own clock.
-    began_at: Duration,
 }
 
 impl TracedRun {
@@ -27,15 +26,17 @@ impl TracedRun {
         {
             tracing::warn!(job_id = %job.id, stored, "the trace context of a job is none; it gets a trace of its own");
         }
-        let span =
-            tracer.is_on().then(|| Span::of_run(job, started_at.saturating_add(signed(waited)).unwrap_or(*started_at)));
-        Self { tracer, span, uptime, began_at: uptime.now() }
+        let span = tracer.is_on().then(|| {
+            let began_at = started_at.saturating_add(signed(waited)).unwrap_or(*started_at);
+            (Span::of_run(job, began_at), uptime.now())
+        });
+        Self { tracer, span, uptime }
     }
 
     /// Ends it, as the run ended.
     pub(crate) fn end(self, end: &FinishedRun) {
-        let Some(mut span) = self.span else { return };
-        let took = signed(self.uptime.now().saturating_sub(self.began_at));
+        let Some((mut span, began_at)) = self.span else { return };
+        let took = signed(self.uptime.now().saturating_sub(began_at));
         span.ended_at = span.began_at.saturating_add(took).unwrap_or(span.began_at);
         span.attributes.push(("punctual.outcome", end.outcome.as_str().into()));
         if let Some(code) = end.error_code {

@@ -11,6 +11,7 @@ use punctual_core::job::{Job, Timeout};
 use punctual_core::run::ErrorCode;
 use punctual_core::secret::Secrets;
 use punctual_core::store::{ClaimedJob, FinishedRun};
+use punctual_core::target::Target;
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
@@ -22,6 +23,8 @@ use tokio::time::{sleep, timeout};
 #[derive(Clone, Default)]
 pub struct Executors {
     by_type: BTreeMap<String, Arc<dyn Executor>>,
+    /// The handlers once more, by their names alone: those are looked up without putting a job type together.
+    handlers: BTreeMap<String, Arc<dyn Executor>>,
     secrets: Arc<SecretRules>,
 }
 
@@ -29,7 +32,11 @@ impl Executors {
     /// Adds one; a later one of the same type takes the place of the earlier one.
     #[must_use]
     pub fn with(mut self, job_type: impl Into<String>, executor: Arc<dyn Executor>) -> Self {
-        self.by_type.insert(job_type.into(), executor);
+        let job_type = job_type.into();
+        if let Some(name) = job_type.strip_prefix("task:") {
+            self.handlers.insert(name.to_owned(), Arc::clone(&executor));
+        }
+        self.by_type.insert(job_type, executor);
         self
     }
 
@@ -45,8 +52,11 @@ impl Executors {
         self.by_type.keys().cloned().collect()
     }
 
-    fn of(&self, job: &Job) -> Option<Arc<dyn Executor>> {
-        self.by_type.get(&job.spec.target.job_type()).cloned()
+    fn of(&self, job: &Job) -> Option<&Arc<dyn Executor>> {
+        match &job.spec.target {
+            Target::Task(task) => self.handlers.get(&task.name),
+            target => self.by_type.get(&target.job_type()),
+        }
     }
 }
 
@@ -77,7 +87,7 @@ pub async fn run_job(
         started_at: claimed.started_at,
         stop: stop.signal(),
         grace,
-        reports: secrets.keeping_from(Arc::new(log.clone())),
+        reports: secrets.keeping_from(log.clone()),
         secrets: Arc::clone(&secrets) as Arc<dyn Secrets>,
     };
     let work = catch_panics(job.id, executor.run(run));

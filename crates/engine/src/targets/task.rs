@@ -235,9 +235,10 @@ where
             Err(error) => return unfit(&run, &error),
         };
         // On the task of its place, whatever it does with it: one that blocks its thread is given up from outside.
-        match (self.0)(Context::new(run.clone()), input).await {
-            Ok(output) => completed(&run, &output),
-            Err(error) => failed(&run, error.into()),
+        let context = Context::new(run);
+        match (self.0)(context.clone(), input).await {
+            Ok(output) => completed(&context, &output),
+            Err(error) => failed(&context, error.into()),
         }
     }
 }

@@ -128,6 +128,13 @@ impl RunningNode {
         drop(self.stop);
         self.task.await.unwrap();
     }
+
+    /// Leaves without waiting for what runs to come to its end by itself.
+    pub(crate) async fn leave_at_once(self) {
+        self.stop_now.send(()).unwrap();
+        drop(self.stop);
+        self.task.await.unwrap();
+    }
 }
 
 fn task(

@@ -263,14 +263,14 @@ async fn c07_a_handler_that_blocks_its_thread_can_be_cancelled() {
     tasks.node.leave().await;
 }
 
-/// The thread is lost, the node is not: it leaves when its grace is over, and says what became of the run.
+/// The thread is lost, the node is not: it leaves, and says what became of the run.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn c04_a_node_leaves_although_a_handler_blocks_its_thread() {
     let (Tasks { world, node }, started, gate) = blocking_its_thread();
     let once = NewJob { retry: RetryPolicy::none(), ..job("{}") };
     let id = world.store.enqueue_jobs(vec![once]).await.unwrap()[0];
     started.acquire().await.unwrap().forget();
-    node.leave().await;
+    node.leave_at_once().await;
     let run = world.until_ended(id).await.run().cloned().unwrap();
     assert_eq!(run.error_code, Some(ErrorCode::Interrupted));
     gate.wait();
