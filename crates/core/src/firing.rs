@@ -6,6 +6,7 @@
 use crate::calendar::Calendar;
 use crate::id::ScheduleId;
 use crate::invalid::Invalid;
+use crate::ledger::DecidedRange;
 use crate::run::Trigger;
 use crate::schedule::{Missed, ON_TIME_WINDOW, Overlap, Schedule};
 use crate::slot::{Decision, Reason};
@@ -34,6 +35,8 @@ pub struct Facts {
     pub room: Option<usize>,
     /// Since when that cap has held slots back: what became due since is late by no fault of its own.
     pub held_since: Option<Timestamp>,
+    /// What the ledger holds where [`Schedule::due_beside_ledger`] says that it must be looked at.
+    pub decided: Vec<DecidedRange>,
 }
 
 /// What is to be written, in one transaction.
@@ -156,6 +159,10 @@ impl Schedule {
 impl Facts {
     fn alive(&self) -> u32 {
         self.running.saturating_add(self.waiting)
+    }
+
+    fn is_decided(&self, slot_at: Timestamp) -> bool {
+        self.decided.iter().any(|(from, through)| (*from..=*through).contains(&slot_at))
     }
 }
 
@@ -408,6 +415,10 @@ impl Slots<'_> {
         let calendar = facts.calendar.as_ref().filter(|_| reason == Reason::Calendar);
         let note = calendar.and_then(|calendar| calendar.why_excluded(slot.slot_at));
         let job = (decision == Decision::Fired).then(|| self.job_for(on_time, facts));
+        // One that the ledger holds gets no second job, so that nothing of it stands in the way of the next slot.
+        if job.is_some() && !facts.is_decided(slot.slot_at) {
+            facts.waiting = facts.waiting.saturating_add(1);
+        }
         DecidedSlot {
             slot_at: slot.slot_at,
             through: slot.slot_at,
@@ -446,15 +457,13 @@ impl Slots<'_> {
         definition.max_concurrent_runs.filter(|max| counts && alive >= *max).map(|_| Reason::MaxConcurrentRuns)
     }
 
-    fn job_for(&self, on_time: bool, facts: &mut Facts) -> SlotJob {
+    fn job_for(&self, on_time: bool, facts: &Facts) -> SlotJob {
         let definition = &self.schedule.definition;
-        let replaces_live = definition.overlap == Overlap::Replace && facts.alive() > 0;
-        facts.waiting = facts.waiting.saturating_add(1);
         SlotJob {
             trigger: if on_time { Trigger::Schedule } else { Trigger::Catchup },
             // The new one must not overlap the one it waits for or replaces.
             serial: definition.serial || matches!(definition.overlap, Overlap::Replace | Overlap::QueueOne),
-            replaces_live,
+            replaces_live: definition.overlap == Overlap::Replace && facts.alive() > 0,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use crate::firing::{DecidedSlot, Facts, Firing, Next, Slots};
 use crate::replan::Judged;
-use crate::schedule::{Pause, Schedule};
+use crate::schedule::{Missed, Overlap, Pause, Schedule};
 use crate::upkeep::Plans;
 use jiff::{SignedDuration, Timestamp};
 
@@ -70,7 +70,7 @@ impl Schedule {
     /// each slot has one record.
     pub fn without_decided(&self, range: &DecidedSlot, decided: &[DecidedRange]) -> Vec<DecidedSlot> {
         let Ok(slots) = self.slots() else { return vec![range.clone()] };
-        let floor = self.known_up_to(range);
+        let floor = self.known_up_to(range.slot_at);
         let mut pieces = Vec::new();
         let mut begin = Some(range.slot_at);
         for (from, through) in decided {
@@ -82,9 +82,25 @@ impl Schedule {
         pieces
     }
 
-    /// The latest slot of a range of which the plan knows that it was decided; the range leaves those out by itself.
-    pub fn known_up_to(&self, range: &DecidedSlot) -> Timestamp {
-        self.state.last_slot_at.map_or(range.slot_at, |last| last.max(range.slot_at))
+    /// The latest slot from some slot on of which the plan knows that it was decided; a range leaves those out by itself.
+    pub fn known_up_to(&self, slot_at: Timestamp) -> Timestamp {
+        self.state.last_slot_at.map_or(slot_at, |last| last.max(slot_at))
+    }
+
+    /// Where the ledger must be looked at before this schedule is fired: when several slots are to fire in one pass, and
+    /// the job of one keeps the next from firing. If somebody else has decided the one meanwhile, no job is made of it
+    /// here, and nothing keeps the next.
+    pub fn due_beside_ledger(&self, now: Timestamp) -> Option<DecidedRange> {
+        let definition = &self.definition;
+        let several = matches!(definition.missed, Missed::All { .. });
+        let counts = match definition.overlap {
+            Overlap::Forbid | Overlap::QueueOne => true,
+            Overlap::Allow => definition.max_concurrent_runs.is_some(),
+            Overlap::Replace => false,
+        };
+        let first = self.trusted_next().filter(|next| several && counts && next.run_at <= now)?.slot_at;
+        let second = self.slots().ok()?.next_after(self.known_up_to(first))?;
+        (second <= now).then_some((first, now))
     }
 
     /// What is wrong with a schedule that was fired under a clock far ahead of the present one: nothing fires up to

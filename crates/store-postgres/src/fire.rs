@@ -265,6 +265,12 @@ impl Tx<'_> {
         for (id, failures) in self.failures_in_row(schedules).await? {
             facts.entry(id).or_default().failures_in_row = failures;
         }
+        // One by one: few have several slots to fire at once, and look at their jobs.
+        for schedule in schedules {
+            if let Some(range) = schedule.due_beside_ledger(self.now) {
+                facts.entry(schedule.id).or_default().decided = self.decided_in_range(schedule, range).await?;
+            }
+        }
         let calendars = self.calendars_of(schedules).await?;
         for schedule in schedules {
             let named = schedule.definition.calendar.as_ref().and_then(|name| calendars.get(name));

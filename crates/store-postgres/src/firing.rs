@@ -193,7 +193,7 @@ impl Tx<'_> {
                 self.write_slot(schedule, slot, node, insert, &mut written).await?;
                 continue;
             }
-            let decided = self.decided_in_range(schedule, slot).await?;
+            let decided = self.decided_in_range(schedule, (slot.slot_at, slot.through)).await?;
             for piece in schedule.without_decided(slot, &decided) {
                 self.write_slot(schedule, &piece, node, insert, &mut written).await?;
             }
@@ -201,9 +201,10 @@ impl Tx<'_> {
         Ok(written)
     }
 
-    async fn decided_in_range(&self, schedule: &Schedule, range: &DecidedSlot) -> Work<Vec<DecidedRange>> {
-        let floor = schedule.known_up_to(range);
-        let params = params![schedule.id.0, time(range.slot_at), time(range.through), time(floor)];
+    pub(crate) async fn decided_in_range(
+        &self, schedule: &Schedule, (from, through): DecidedRange,
+    ) -> Work<Vec<DecidedRange>> {
+        let params = params![schedule.id.0, time(from), time(through), time(schedule.known_up_to(from))];
         self.all(sql::decided_in_range, params, |row| {
             let mut c = Columns::of(row);
             Ok((c.time()?, c.time()?))

@@ -152,6 +152,9 @@ impl Tx<'_> {
         if definition.pause_after_failures.is_some() {
             facts.failures_in_row = schedule.failures_in_row(&schedule.results);
         }
+        if let Some(range) = schedule.due_beside_ledger(self.now) {
+            facts.decided = self.decided_in_range(schedule, range)?;
+        }
         facts.calendar = self.calendar_of(schedule)?;
         Ok(facts)
     }
@@ -206,7 +209,7 @@ impl Tx<'_> {
                 self.write_slot(schedule, slot, node, insert, &mut written)?;
                 continue;
             }
-            let decided = self.decided_in_range(schedule, slot)?;
+            let decided = self.decided_in_range(schedule, (slot.slot_at, slot.through))?;
             for piece in schedule.without_decided(slot, &decided) {
                 self.write_slot(schedule, &piece, node, insert, &mut written)?;
             }
@@ -214,12 +217,13 @@ impl Tx<'_> {
         Ok(written)
     }
 
-    fn decided_in_range(&self, schedule: &Schedule, range: &DecidedSlot) -> StoreResult<Vec<DecidedRange>> {
+    fn decided_in_range(&self, schedule: &Schedule, range: DecidedRange) -> StoreResult<Vec<DecidedRange>> {
+        let (from, through) = range;
         let params = params![
             schedule.id.as_bytes(),
-            range.slot_at.as_microsecond(),
-            range.through.as_microsecond(),
-            schedule.known_up_to(range).as_microsecond(),
+            from.as_microsecond(),
+            through.as_microsecond(),
+            schedule.known_up_to(from).as_microsecond(),
         ];
         self.all(sql::decided_in_range, params, |row| {
             let mut c = Columns::of(row);

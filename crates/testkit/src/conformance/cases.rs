@@ -494,6 +494,7 @@ macro_rules! for_each_conformance_case {
                 d08_schedules_are_fired_from_memory_without_their_table,
                 d08_the_ledger_goes_on_after_firing_from_memory,
                 d08_a_range_does_not_cover_what_was_fired_from_memory,
+                d08_a_slot_that_somebody_else_fired_keeps_no_other_from_firing,
                 d08_what_is_remembered_is_due_soon_and_not_paused,
                 c16_a_poisoned_memory_changes_nothing,
             }

@@ -296,6 +296,45 @@ pub async fn d08_a_range_does_not_cover_what_was_fired_from_memory(world: &mut W
     assert_eq!(world.ledger(schedule.id).await, expected, "every slot has one record");
 }
 
+/// Whoever goes by an older plan takes slots for due that somebody else has decided. What he would have made of them
+/// must not stand in the way of the slots that he does decide.
+pub async fn d08_a_slot_that_somebody_else_fired_keeps_no_other_from_firing(world: &mut World) {
+    let lease = world.node("a").await;
+    let policies =
+        [("forbid", Overlap::Forbid, None), ("queue", Overlap::QueueOne, None), ("two", Overlap::Allow, Some(2))];
+    let mut ids = Vec::new();
+    for (name, overlap, max_concurrent_runs) in policies {
+        let definition = ScheduleDefinition { overlap, max_concurrent_runs, missed: Missed::all(9), ..minutely(name) };
+        ids.push(world.create(definition).await.id);
+    }
+    let older = world.store().schedules_to_remember(mins(60), ALL, &[]).await.expect("they can be read");
+    world.set_time("00:01:00");
+    let first = world.fire().await.jobs;
+    assert_eq!(world.claim(lease, ALL).await, first);
+    world.set_time("00:02:00");
+    let second = fire_from_memory(world, &older, Plans::LeaveAlone).await.fired;
+    assert_eq!((second.jobs.len(), second.slots_not_run), (2, 1), "only the one that forbids it waits for its job");
+    for job in first {
+        world.complete(lease, job).await;
+    }
+    for job in world.claim(lease, ALL).await {
+        world.complete(lease, job).await;
+    }
+    world.set_time("00:03:00");
+    let third = fire_from_memory(world, &older, Plans::LeaveAlone).await.fired;
+    assert_eq!((third.jobs.len(), third.slots_not_run), (3, 0), "all that was before is over");
+    for job in world.claim(lease, ALL).await {
+        world.complete(lease, job).await;
+    }
+    world.set_time("00:04:00");
+    let fourth = world.fire().await;
+    assert_eq!((fourth.jobs.len(), fourth.slots_not_run), (3, 0), "the store's own plan was behind as well");
+    for id in ids {
+        let last = world.ledger(id).await.split_off(2);
+        assert_eq!(last, ["00:03:00", "00:04:00"].map(fired));
+    }
+}
+
 pub async fn d08_what_is_remembered_is_due_soon_and_not_paused(world: &mut World) {
     let names = |schedules: &[Schedule]| -> Vec<String> {
         schedules.iter().map(|schedule| schedule.definition.name.to_string()).collect()

@@ -78,6 +78,21 @@ fn a21_several_slots_in_one_pass_see_each_other() {
 }
 
 #[test]
+fn d08_a_slot_that_the_ledger_holds_keeps_no_other_from_firing() {
+    let decided = Facts { decided: vec![(at("00:01:00"), at("00:02:00"))], ..Facts::default() };
+    for overlap in [Overlap::Forbid, Overlap::QueueOne] {
+        let schedule = overlapping(overlap, Missed::all(9));
+        assert_eq!(schedule.due_beside_ledger(at("00:01:59")), None, "one slot is due");
+        assert_eq!(schedule.due_beside_ledger(at("00:04:00")), Some((at("00:01:00"), at("00:04:00"))));
+        let told = fired_with(&schedule, "00:04:00", &decided);
+        assert!(told.ends_with("fired 00:03:00 catchup; skipped 00:04:00 overlap; next 00:05:00"), "{overlap}: {told}");
+    }
+    for unasked in [overlapping(Overlap::Forbid, Missed::ONCE), overlapping(Overlap::Replace, Missed::all(9))] {
+        assert_eq!(unasked.due_beside_ledger(at("00:04:00")), None, "{:?}", unasked.definition.overlap);
+    }
+}
+
+#[test]
 fn d10_no_more_than_max_concurrent_runs_are_made() {
     let limited = |overlap| {
         schedule(TimingSpec::cron("* * * * *", "UTC"), |d| {
