@@ -1,7 +1,7 @@
 //! A copy of a store's file as it stood at one instant, made while others write to it, and a copy put back in place.
 
 use crate::checks::look_through;
-use crate::error::store_error;
+use crate::error::{is_busy, store_error};
 use crate::freeze::read_frozen;
 use crate::migrate::{newest_known, refuse_too_new};
 use crate::tx::Tx;
@@ -384,11 +384,6 @@ fn leave_alone(path: &Path) -> StoreResult<Option<Connection>> {
         Err(error) if is_busy(&error) => Err(in_use()),
         Err(_) => Ok(None),
     }
-}
-
-fn is_busy(error: &rusqlite::Error) -> bool {
-    use rusqlite::ErrorCode::{DatabaseBusy, DatabaseLocked};
-    matches!(error.sqlite_error_code(), Some(DatabaseBusy | DatabaseLocked))
 }
 
 /// Gives the store that is there a second name, so that at no instant there is none; what lies beside it goes along,

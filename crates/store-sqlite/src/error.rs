@@ -26,6 +26,11 @@ pub(crate) fn store_error(error: rusqlite::Error) -> StoreError {
     }
 }
 
+/// Whether a statement was refused because somebody else holds the file.
+pub(crate) fn is_busy(error: &rusqlite::Error) -> bool {
+    matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
+}
+
 /// Whether a statement was refused because a row with this key exists.
 pub(crate) fn is_unique_violation(error: &rusqlite::Error) -> bool {
     matches!(

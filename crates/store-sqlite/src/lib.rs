@@ -51,7 +51,7 @@ mod tx;
 mod upkeep;
 mod writer;
 
-use crate::error::store_error;
+use crate::error::{is_busy, store_error};
 use crate::log::Log;
 use crate::reader::Readers;
 use crate::tx::Tx;
@@ -67,7 +67,7 @@ use rusqlite::{Connection, OpenFlags};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use uuid::Uuid;
 
@@ -76,6 +76,9 @@ const SQLITE_MIN: i32 = 3_051_003;
 
 /// How long a connection waits for another process's write before it gives up.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How long whoever finds the file busy while it is made waits before the next try.
+const WAL_RETRY: Duration = Duration::from_millis(2);
 
 /// How many statements each connection keeps prepared; more than the store has.
 const STATEMENTS_KEPT: usize = 256;
@@ -322,8 +325,7 @@ fn refuse_old_sqlite(version: i32) -> StoreResult<()> {
 fn writing_connection(path: &Path) -> StoreResult<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = connect(path, flags)?;
-    let mode: String =
-        connection.pragma_update_and_check(None, "journal_mode", "wal", |row| row.get(0)).map_err(store_error)?;
+    let mode = enter_wal(&connection).map_err(store_error)?;
     if mode != "wal" {
         return Err(StoreError::Unavailable(format!(
             "the file system does not support WAL (journal mode is {mode}); put the database on a local disk"
@@ -340,6 +342,21 @@ fn writing_connection(path: &Path) -> StoreResult<Connection> {
         connection.pragma_update(None, name, value).map_err(store_error)?;
     }
     Ok(connection)
+}
+
+/// Switches the file to WAL, and says what mode it is in now.
+///
+/// SQLite waits for nobody while it turns from a reader of the file's first page into its writer, because two who did so
+/// would wait for each other. Who is refused has let go, and tries again.
+fn enter_wal(connection: &Connection) -> rusqlite::Result<String> {
+    let give_up_at = Instant::now() + BUSY_TIMEOUT;
+    loop {
+        let switched = connection.pragma_update_and_check(None, "journal_mode", "wal", |row| row.get(0));
+        match switched {
+            Err(error) if is_busy(&error) && Instant::now() < give_up_at => std::thread::sleep(WAL_RETRY),
+            done => return done,
+        }
+    }
 }
 
 fn reading_connection(path: &Path) -> StoreResult<Connection> {
