@@ -346,7 +346,7 @@ impl Walk {
                 return Err(conflict("everything has arrived; run the same command without --abandon to finish"));
             }
             Some(Arriving) if self.progress().await?.is_empty() => {
-                self.to.patiently(self.patience(), async |store| store.stay(id).await).await?;
+                self.free_target(id).await?;
                 false
             }
             Some(Arriving | Abandoned) => {
@@ -362,6 +362,14 @@ impl Walk {
         };
         self.from.patiently(self.patience(), async |store| store.stay(id).await).await?;
         Ok(holds_a_part)
+    }
+
+    /// Frees the other store, into which nothing has come yet. The mover who learns that his move is given up does so
+    /// as well, and may be first.
+    async fn free_target(&self, id: Uuid) -> Result<(), Stop> {
+        let freed = self.to.patiently(self.patience(), async |store| store.stay(id).await).await;
+        let (_, to) = self.parts().await?;
+        if to.is_some_and(|to| to.id == id) { freed } else { Ok(()) }
     }
 }
 
@@ -418,5 +426,36 @@ impl Side {
                 done => return done.map_err(|error| self.refused(error)),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use punctual_store_sqlite::{SqliteOptions, SqliteStore};
+    use std::sync::Arc;
+
+    fn side(folder: &tempfile::TempDir, option: &'static str) -> Side {
+        let path = folder.path().join(option);
+        let store = SqliteStore::open(&path, SqliteOptions::default()).expect("it can be made");
+        Side { store: Arc::new(store), name: format!("sqlite:{}", path.display()), option }
+    }
+
+    #[tokio::test]
+    async fn c12_whoever_gives_a_move_up_may_come_after_the_mover_who_learnt_of_it() {
+        let folder = tempfile::tempdir().expect("a folder can be made");
+        let (from, to) = (side(&folder, "--from"), side(&folder, "--to"));
+        let walk = Walk { from, to, wait: Duration::ZERO, cut: false };
+        let id = walk.begin().await.expect("it begins");
+        walk.begin_to_arrive(id, true).await.expect("it begins on the other side");
+        walk.from.store.begin_to_stay(id).await.expect("it is being given up");
+        walk.to.store.stay(id).await.expect("the mover frees the other side");
+        walk.free_target(id).await.expect("which is free already");
+        assert!(!walk.give_back(id).await.expect("and the first side is free as well"));
+        assert_eq!(walk.from.store.frozen().await, Ok(None));
+        let other = walk.begin().await.expect("a new move begins");
+        walk.begin_to_arrive(other, true).await.expect("it begins on the other side");
+        walk.free_target(id).await.expect("what is another move's is left alone");
+        assert!(walk.to.store.frozen().await.expect("it can be asked").is_some());
     }
 }
