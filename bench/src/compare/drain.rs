@@ -33,7 +33,8 @@ pub async fn on_postgres(arena: Arena) -> Outcome<()> {
         speeds.ours_against(&arena, with, true),
     );
     let bare = costs.wal.best_of(&arena, BARE, false);
-    sheet.answer(Goal::WalAgainstBareQueue, "", costs.wal.ours_against(&arena, bare, false));
+    let (ours, raws) = (costs.wal.ours_against(&arena, bare, false), costs.wal.raw_against(&arena, bare, false));
+    sheet.answer_beside_raw(Goal::WalAgainstBareQueue, "", ours, raws);
     let more = [
         ("WAL bytes a job", 0, &costs.wal),
         ("commits a job", 4, &costs.commits),

@@ -1,7 +1,7 @@
 //! How fast jobs are enqueued: one by one by a single caller, by sixteen at once, and in batches.
 
 use super::arena::{Arena, Failed, RAW, Settings, Store, count, figure, who_plays};
-use super::verdicts::{Lines, ratio};
+use super::verdicts::Lines;
 use crate::load::{Outcome, each};
 use crate::report::{self, Goal, Sheet};
 use serde_json::{Value, json};
@@ -39,11 +39,8 @@ pub async fn run(arena: Arena) -> Outcome<()> {
         let reference = lines.best_of(&arena, RAW, true);
         sheet.answer(raw, "", lines.ours_against(&arena, reference, true));
         let best = lines.best_peer(&arena, true, |_| true);
-        if let Some((reference, best)) = reference.zip(best) {
-            let times = ratio(reference, best);
-            sheet.say(format!("{}: raw SQL itself has {times:.2} times the best peer's speed.", capitalized(title)));
-        }
-        sheet.answer(peer, &lines.named(&arena, best), lines.ours_against(&arena, best, true));
+        let ours = lines.ours_against(&arena, best, true);
+        sheet.answer_beside_raw(peer, &lines.named(&arena, best), ours, lines.raw_against(&arena, best, true));
         let mut table = lines.table(&arena, "jobs/s", 0, &[]);
         table.words = format!("{}:", capitalized(title));
         sheet.tables.push(table);

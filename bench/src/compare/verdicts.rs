@@ -72,6 +72,11 @@ impl Lines {
         }
     }
 
+    /// The same of raw SQL: what a goal that names this other one asks of the database.
+    pub fn raw_against(&self, arena: &Arena, other: Option<&Line>, more_is_better: bool) -> f64 {
+        self.best_of(arena, RAW, more_is_better).zip(other).map_or(f64::NAN, |(raw, other)| ratio(raw, other))
+    }
+
     /// A table with medians, spreads, and the ratio to the reference, which `more` columns can be added to.
     pub fn table(&self, arena: &Arena, unit: &str, digits: u8, more: &[(&str, u8, &Self)]) -> Table {
         let mut table = Table::new("", ["who", "settings", unit, "least to most", "of raw SQL"]);

@@ -52,9 +52,9 @@ fn goals(sheets: &[Sheet]) -> Table {
         };
         let mut is_measured = false;
         for sheet in sheets {
-            for Answer { of, measured, .. } in sheet.answers.iter().filter(|answer| answer.goal == goal) {
+            for answer in sheet.answers.iter().filter(|answer| answer.goal == goal) {
                 let place = format!("[{}](#{})", sheet.key, anchor(&sheet.title));
-                line(of, wanted.spelled(*measured), verdict(goal, *measured), place);
+                line(&answer.of, wanted.spelled(answer.measured), &answer.verdict(), place);
                 is_measured = true;
             }
         }
@@ -93,11 +93,11 @@ pub fn section(sheet: &Sheet, usual: Option<&str>) -> String {
 
 /// The goals that a section answers, as a list.
 fn answers(sheet: &Sheet) -> String {
-    let line = |Answer { goal, of, measured }: &Answer| {
-        let wanted = goal.wanted();
-        let (name, words) = (wanted.name(), named(*goal, of));
-        let (measured, bound, verdict) = (wanted.spelled(*measured), wanted.bound_words(), verdict(*goal, *measured));
-        format!("- {name}: {words}: {measured} (goal: {bound}, {verdict})")
+    let line = |answer: &Answer| {
+        let wanted = answer.goal.wanted();
+        let (name, words) = (wanted.name(), named(answer.goal, &answer.of));
+        let (measured, bound) = (wanted.spelled(answer.measured), wanted.bound_words());
+        format!("- {name}: {words}: {measured} (goal: {bound}, {})", answer.verdict())
     };
     sheet.answers.iter().map(line).collect::<Vec<_>>().join("\n")
 }
@@ -106,10 +106,6 @@ fn answers(sheet: &Sheet) -> String {
 fn named(goal: Goal, of: &str) -> String {
     let words = goal.wanted().words;
     if of.is_empty() { words.to_owned() } else { format!("{words} ({of})") }
-}
-
-fn verdict(goal: Goal, measured: f64) -> &'static str {
-    if goal.wanted().is_met(measured) { "met" } else { "**not met**" }
 }
 
 /// How, when and where it was measured.

@@ -56,9 +56,15 @@ impl Sheet {
 
     /// Adds what was measured for a goal; `of` says on what, where the same goal is asked of several.
     pub fn answer(&mut self, goal: Goal, of: &str, measured: f64) {
+        self.answer_beside_raw(goal, of, measured, f64::NAN);
+    }
+
+    /// The same, with what hand-written SQL has in the same run: a goal that it misses itself cannot be met.
+    pub fn answer_beside_raw(&mut self, goal: Goal, of: &str, measured: f64, raw: f64) {
         // What could not be measured answers nothing.
         if measured.is_finite() {
-            self.answers.push(Answer { goal, of: of.to_owned(), measured: rounded(measured) });
+            let raw = raw.is_finite().then(|| rounded(raw));
+            self.answers.push(Answer { goal, of: of.to_owned(), measured: rounded(measured), raw });
         }
     }
 }
@@ -74,6 +80,21 @@ pub struct Answer {
     pub of: String,
     /// In the goal's unit.
     pub measured: f64,
+    /// What hand-written SQL has in the same run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub raw: Option<f64>,
+}
+
+impl Answer {
+    /// Whether the goal is met, and if not, whether hand-written SQL meets it.
+    pub fn verdict(&self) -> String {
+        let wanted = self.goal.wanted();
+        match self.raw.filter(|raw| !wanted.is_met(*raw)) {
+            _ if wanted.is_met(self.measured) => "met".to_owned(),
+            Some(raw) => format!("**out of reach**: raw SQL has {}", wanted.spelled(raw)),
+            None => "**not met**".to_owned(),
+        }
+    }
 }
 
 /// Figures in columns.

@@ -48,6 +48,18 @@ fn sheet() -> Sheet {
     sheet
 }
 
+#[test]
+fn a_goal_that_hand_written_sql_misses_itself_is_out_of_reach_and_not_merely_missed() {
+    let mut sheet = sheet();
+    sheet.answers.clear();
+    let goal = Goal::EnqueueBatchedAgainstPeer;
+    for (measured, raw) in [(1.5, 1.7), (1.5, 2.2), (2.1, 1.7), (1.5, f64::NAN)] {
+        sheet.answer_beside_raw(goal, "", measured, raw);
+    }
+    let said: Vec<String> = sheet.answers.iter().map(super::sheet::Answer::verdict).collect();
+    assert_eq!(said, ["**out of reach**: raw SQL has 1.70×", "**not met**", "met", "**not met**"]);
+}
+
 /// If this fails, `punctual-bench render` was not run after a result had changed, or somebody wrote by hand.
 #[test]
 fn the_page_and_its_drawings_are_what_the_results_give() {

@@ -40,6 +40,7 @@ pub(crate) async fn claim_jobs(shared: &Shared, request: &ClaimRequest) -> Store
                 shared.limited.store(answer.limited, Ordering::Relaxed);
                 // Without limits the other statement takes all the same; with them this one took nothing.
                 if limited || !answer.limited {
+                    shared.were_claimed(claimed.len());
                     return Ok(claimed);
                 }
             }

@@ -61,6 +61,7 @@ mod tls;
 mod transfer;
 mod tx;
 mod upkeep;
+mod vacuum;
 mod wake;
 mod warm;
 
@@ -74,6 +75,7 @@ use crate::gather::Gathering;
 use crate::params::params;
 use crate::pool::Link;
 use crate::session::Session;
+use crate::vacuum::Vacuum;
 use jiff::{SignedDuration, Timestamp};
 use punctual_core::access::Change;
 use punctual_core::id::IdSource;
@@ -101,6 +103,9 @@ pub struct PostgresOptions {
     pub direct_url: Option<String>,
     /// How much time one partition of the ledgers holds.
     pub partition_span: SignedDuration,
+    /// After how many claimed jobs the small tables that they went through are vacuumed, if the role of the store owns
+    /// them: autovacuum, which comes once a minute, is too late for a queue that is emptied fast. Never when this is 0.
+    pub vacuum_after: usize,
 }
 
 impl Default for PostgresOptions {
@@ -111,6 +116,7 @@ impl Default for PostgresOptions {
             pool_size: 8,
             direct_url: None,
             partition_span: SignedDuration::from_hours(7 * 24),
+            vacuum_after: 50_000,
         }
     }
 }
@@ -178,6 +184,8 @@ pub(crate) struct Shared {
     ended: watch::Sender<()>,
     /// Whether there were limits when a claim was made last: which statement to begin with.
     limited: AtomicBool,
+    /// Clears away what claimed jobs leave behind.
+    vacuum: Vacuum,
     /// The connections that are ready, by when each was made. Whoever gets more of them ready holds it.
     warmed: tokio::sync::Mutex<HashSet<Instant>>,
     listener: OnceLock<AbortHandle>,
@@ -214,6 +222,7 @@ impl PostgresStore {
             plans: watch::Sender::new(()),
             ended: watch::Sender::new(()),
             limited: AtomicBool::new(false),
+            vacuum: Vacuum::new(options.vacuum_after),
             warmed: tokio::sync::Mutex::default(),
             listener: OnceLock::new(),
             migrated: OnceLock::new(),

@@ -32,6 +32,7 @@ statements! {
     close_flow_items,
     close_runs,
     covering_slot,
+    dead_rows,
     decided_in_range,
     deliveries_page = "delivery_columns" "deliveries_page_tail",
     deliveries_page_of_alert = "delivery_columns" "deliveries_page_of_alert_tail",

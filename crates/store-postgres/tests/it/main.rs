@@ -20,6 +20,7 @@ mod schema;
 mod sql_target;
 mod surface;
 mod tls;
+mod vacuum;
 mod wake;
 mod warm;
 
