@@ -1,8 +1,9 @@
 -- Closes runs that completed, in one statement, where no more follows from their ends than that their schedules' results
--- are written down: no serial key to be freed, no flow to be told. The answer is how many were closed and, unless that is
--- all of them, which. What is missing must be judged by itself, or has lost its lease: if nobody is going to ($9), nothing
--- is closed unless all are held and of that kind. When there is nothing to tell of the runs but that they completed
--- ($10), the lists are not even looked at. Who waits for a place that a limit kept is told.
+-- are written down: no serial key to be freed, no flow to be told. The answer is how many were closed, whether
+-- `close_alike` would have done, and, unless all were closed, which. What is missing must be judged by itself, or has lost
+-- its lease: if nobody is going to ($9), nothing is closed unless all are held and of that kind. When there is nothing to
+-- tell of the runs but that they completed ($10), the lists are not even looked at. Who waits for a place that a limit kept
+-- is told.
 --
 -- Differs from SQLite, where a second statement costs no round trip. The fence as in `take_running`; the results as in
 -- `record_results`, of a batch in which all is well. Whether there is a step of a flow among the jobs is asked once, of all
@@ -63,7 +64,8 @@ WITH steps AS MATERIALIZED (
   ) AS last
   WHERE r.recovered_from IS NOT NULL
 )
-SELECT count(*), (SELECT array_agg(job_id) FROM taken WHERE (SELECT count(*) FROM taken) < cardinality($2)), CASE
+SELECT count(*), NOT (SELECT found FROM steps) AND NOT EXISTS (SELECT 1 FROM scheduled)
+  AND NOT coalesce(bool_or(limited), false), (SELECT array_agg(job_id) FROM taken WHERE (SELECT count(*) FROM taken) < cardinality($2)), CASE
   -- A null would not keep the rest from being carried out.
   WHEN coalesce(bool_or(limited), false)
     AND pg_sequence_last_value('punctual_internal.waits') > pg_sequence_last_value('punctual_internal.told')

@@ -1,22 +1,21 @@
 //! Ends: closing runs by the lease's holder, with their retries and what they mean for their schedules.
 
 use crate::Shared;
+use crate::close::{MANY, begin_closing, close_alike, close_completed_on};
 use crate::error::Work;
 use crate::flow_steps::{Begun, Link, Told};
 use crate::jobs::{Closing, closing_params, serial_keys, settling};
-use crate::making::{Making, trimmed};
+use crate::making::Making;
 use crate::outbox::notice_params;
-use crate::params::{Params, params};
+use crate::params::params;
 use crate::rows::{self, Columns, Unreadable};
 use crate::serial;
 use crate::session::{Answer, Session, Step};
 use crate::sql;
-use crate::tx::{Patience, Tx, commit_failure};
+use crate::tx::{Patience, Tx};
 use crate::wake::Wake;
 use jiff::Timestamp;
-use punctual_core::closing::{
-    Again, EndFacts, KeyAfter, Retry, is_of_interest, is_plain, judge_end, key_after, storable_text,
-};
+use punctual_core::closing::{Again, EndFacts, KeyAfter, Retry, is_of_interest, is_plain, judge_end, key_after};
 use punctual_core::id::{JobId, NodeId, NoticeId, ScheduleId};
 use punctual_core::job::{Artifact, Job};
 use punctual_core::json::Json;
@@ -80,47 +79,6 @@ async fn finish_all(shared: &Shared, lease: Lease, runs: &[FinishedRun]) -> Stor
     }
 }
 
-/// How many ends make it worth a round trip more not to look at them before they are closed.
-const MANY: usize = 64;
-
-/// What goes into `close_completed`. If the rest is judged in the same transaction, it closes what it can; else all or
-/// nothing.
-fn close_completed_params<'a>(shared: &Shared, lease: Lease, runs: &'a [FinishedRun], all: bool) -> Params<'a> {
-    let has_no_more = |run: &FinishedRun| {
-        run.exit_code.is_none() && run.output.is_none() && run.log_ref.is_none() && run.usage.is_none()
-    };
-    params![
-        shared.turned(),
-        runs.iter().map(|run| run.job_id.0).collect::<Vec<_>>(),
-        lease.node_id.0,
-        lease.lease_id.0,
-        trimmed(runs.iter().map(|run| run.exit_code)),
-        trimmed(runs.iter().map(|run| run.output.as_ref().map(Json::as_str))),
-        trimmed(runs.iter().map(|run| run.log_ref.as_deref().map(storable_text))),
-        trimmed(runs.iter().map(|run| run.usage.as_ref().map(Json::as_str))),
-        all,
-        runs.iter().all(has_no_more),
-        runs.iter().map(|run| run.job_id.0).min(),
-        runs.iter().map(|run| run.job_id.0).max(),
-    ]
-}
-
-/// For each of the runs, whether `close_completed` closed it. What was reported twice counts once.
-fn closed_of(runs: &[FinishedRun], answer: &[Row]) -> Work<Vec<bool>> {
-    let found = rows::collect(answer, |row| {
-        let mut c = Columns::of(row);
-        Ok((c.count()?, c.next::<Option<Vec<Uuid>>>()?))
-    })?;
-    Ok(match found.into_iter().next() {
-        Some((count, _)) if usize::try_from(count) == Ok(runs.len()) => vec![true; runs.len()],
-        Some((_, Some(closed))) => {
-            let mut closed: HashSet<Uuid> = closed.into_iter().collect();
-            runs.iter().map(|run| closed.remove(&run.job_id.0)).collect()
-        }
-        Some((_, None)) | None => vec![false; runs.len()],
-    })
-}
-
 /// Closes what can be closed without a look; the others are judged. Everything together, or nothing.
 async fn try_finish(shared: &Shared, lease: Lease, runs: &[FinishedRun], suspicious: bool) -> Work<Vec<FinishResult>> {
     if runs.is_empty() {
@@ -128,6 +86,10 @@ async fn try_finish(shared: &Shared, lease: Lease, runs: &[FinishedRun], suspici
     }
     if suspicious || !runs.iter().all(is_plain) {
         return try_judge(shared, lease, runs, suspicious).await;
+    }
+    if close_alike(shared, lease, runs).await? {
+        shared.ended.send_replace(());
+        return Ok(vec![FinishResult::Closed { retry: None }; runs.len()]);
     }
     if runs.len() >= MANY {
         return try_close_many(shared, lease, runs).await;
@@ -144,23 +106,9 @@ async fn try_finish(shared: &Shared, lease: Lease, runs: &[FinishedRun], suspici
     Ok(closed.into_iter().map(result).collect())
 }
 
-/// Closes runs on a connection, in a transaction of its own; for each, whether it was closed.
-pub(crate) async fn close_completed_on(
-    shared: &Shared, session: &Session, lease: Lease, runs: &[FinishedRun],
-) -> Work<Vec<bool>> {
-    let params = close_completed_params(shared, lease, runs, true);
-    closed_of(runs, &session.rows(sql::close_completed, &params).await.map_err(commit_failure)?)
-}
-
 /// Two round trips: what is plain is closed, and the COMMIT. What was not plain is judged in between.
 async fn try_close_many(shared: &Shared, lease: Lease, runs: &[FinishedRun]) -> Work<Vec<FinishResult>> {
-    let step = Step::Rows(sql::close_completed, close_completed_params(shared, lease, runs, false));
-    let (mut tx, mut answers) = Tx::begin_with(shared, vec![step]).await?;
-    let answer = answers.pop().map(Answer::rows).unwrap_or_default();
-    let closed = match closed_of(runs, &answer) {
-        Ok(closed) => closed,
-        Err(failure) => return tx.end(Err(failure)).await,
-    };
+    let (mut tx, closed) = begin_closing(shared, lease, runs).await?;
     if !closed.contains(&false) {
         tx.pipeline_and_commit(Vec::new()).await?;
         shared.ended.send_replace(());

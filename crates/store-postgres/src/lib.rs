@@ -13,6 +13,7 @@ mod bulk;
 mod checks;
 mod claim;
 mod client;
+mod close;
 mod control;
 mod deliveries;
 mod error;
@@ -184,6 +185,8 @@ pub(crate) struct Shared {
     ended: watch::Sender<()>,
     /// Whether there were limits when a claim was made last: which statement to begin with.
     limited: AtomicBool,
+    /// Whether ends are alike: which statement to begin with.
+    alikeness: close::Alikeness,
     /// Clears away what claimed jobs leave behind.
     vacuum: Vacuum,
     /// The connections that are ready, by when each was made. Whoever gets more of them ready holds it.
@@ -222,6 +225,7 @@ impl PostgresStore {
             plans: watch::Sender::new(()),
             ended: watch::Sender::new(()),
             limited: AtomicBool::new(false),
+            alikeness: close::Alikeness::default(),
             vacuum: Vacuum::new(options.vacuum_after),
             warmed: tokio::sync::Mutex::default(),
             listener: OnceLock::new(),

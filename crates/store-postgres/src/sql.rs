@@ -28,6 +28,7 @@ statements! {
     calendars_page,
     claim_jobs = "claim_jobs" "take_claimed" "job_columns" "claimed_rarely" "rare_job_columns" "claimed_jobs",
     claim_within_limits = "claim_within_limits" "take_claimed" "job_columns" "claimed_rarely" "rare_job_columns" "claimed_jobs",
+    close_alike,
     close_completed,
     close_flow_items,
     close_runs,

@@ -231,14 +231,19 @@ impl<'s> Tx<'s> {
         }
     }
 
-    /// Undoes everything, and hands the reason on.
-    async fn abandon(&mut self, failure: Failure) -> Failure {
+    /// Undoes everything.
+    pub(crate) async fn undo(&mut self) {
         if let Some(session) = self.session.take() {
             match session.word("ROLLBACK").await {
                 Ok(()) => {}
                 Err(_) => session.discard(),
             }
         }
+    }
+
+    /// The same, and hands the reason on.
+    async fn abandon(&mut self, failure: Failure) -> Failure {
+        self.undo().await;
         failure
     }
 }

@@ -5,8 +5,8 @@
 
 use crate::Shared;
 use crate::claim::claim_on;
+use crate::close::{close_alike_on, close_completed_on};
 use crate::error::Work;
-use crate::finish::close_completed_on;
 use crate::fire::begin_impatiently_on;
 use crate::making::{Making, making};
 use crate::session::Session;
@@ -63,6 +63,7 @@ async fn warm(shared: &Shared, session: Session) -> Work<()> {
     let claim_id = ClaimId(Uuid::new_v4());
     let claim = ClaimRequest { lease: nobody, claim_id, queues: Vec::new(), job_types: Vec::new(), limit: 0 };
     claim_on(shared, &session, &claim, false).await?;
+    close_alike_on(shared, &session, nobody, &[]).await?;
     close_completed_on(shared, &session, nobody, &[]).await?;
     let (spec, origin) =
         (NewJob { queue: NO_QUEUE.to_owned(), ..NewJob::new(Target::task("none")) }, Origin::default());

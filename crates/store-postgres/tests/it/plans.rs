@@ -26,6 +26,7 @@ const HOT: &[(&str, usize)] = &[
     ("make_jobs", 30),
     ("make_jobs_alike", 18),
     ("fire_slots", 12),
+    ("close_alike", 6),
     ("close_completed", 12),
     ("hold_serial_others", 1),
     ("ready_serial_heads", 1),
@@ -230,7 +231,7 @@ fn e08_an_end_looks_for_its_jobs_and_not_for_all_that_its_node_runs() {
         let client = own.database.connect().await;
         client.batch_execute(FILL).await.unwrap();
         client.batch_execute(&own_settings()).await.unwrap();
-        for (name, params) in [("take_running", 3), ("give_back", 3), ("close_completed", 12)] {
+        for (name, params) in [("take_running", 3), ("give_back", 3), ("close_alike", 6), ("close_completed", 12)] {
             let plan = plan(&client, name, params).await;
             assert!(plan.contains("running_pkey") && !plan.contains("running_lease"), "{name}:\n{plan}");
         }
