@@ -18,6 +18,7 @@ const PATIENCE: Duration = Duration::from_mins(2);
 /// Those that are not peers, and what they call themselves.
 pub const OURS: &str = "Punctual";
 pub const RAW: &str = "raw SQL";
+pub const RAW_LARGE: &str = "raw SQL, large batches";
 pub const BARE: &str = "keeps nothing";
 
 /// The server and the players.
@@ -129,13 +130,13 @@ impl Player {
 
     /// Whether both settings are the same, as for the references.
     pub fn has_one_setting(&self) -> bool {
-        self.name == RAW || self.name == BARE
+        [RAW, RAW_LARGE, BARE].contains(&self.name.as_str())
     }
 
     pub fn tone(&self, settings: Settings) -> Tone {
         match (self.name.as_str(), settings) {
             (OURS, _) => Tone::Ours,
-            (RAW | BARE, _) => Tone::Raw,
+            (RAW | RAW_LARGE | BARE, _) => Tone::Raw,
             (_, Settings::Default) => Tone::Usual,
             (_, Settings::Best) => Tone::Best,
         }
@@ -157,7 +158,7 @@ impl Arena {
         install(&places)?;
         let own = own_program()?;
         let mut players = Vec::new();
-        for who in ["raw", "bare", "punctual"] {
+        for who in ["raw", "raw-large", "bare", "punctual"] {
             players.push(Player::open(Contestant::new(who, vec![own.clone().into()]), Some(who)).await?);
         }
         let all = Contestant::all(&places);

@@ -47,6 +47,7 @@ pub enum Goal {
     LimitedClaims,
     NotifiedFailures,
     HttpErrors,
+    DrainAgainstRawInLargeBatches,
     EnqueueToStart,
     SlotToStart,
 }
@@ -73,7 +74,7 @@ pub struct Wanted {
 }
 
 /// All goals in the order of their numbers, and how each is said.
-const ALL: [(Goal, Wanted); 42] = {
+const ALL: [(Goal, Wanted); 43] = {
     use Bound::{AtLeast, AtMost, Below};
     use Goal as G;
     [
@@ -120,6 +121,10 @@ const ALL: [(Goal, Wanted); 42] = {
         (G::ReadyAfterStart, in_unit(11, "ready after start, 100,000 schedules", AtMost(150.0), "ms", 0)),
         (G::CronOrdinary, in_unit(12, "next fire of an ordinary expression", Below(1.0), "µs", 2)),
         (G::CronWorst, in_unit(12, "next fire of the worst expression", Below(1_000.0), "µs", 1)),
+        (
+            G::DrainAgainstRawInLargeBatches,
+            own("drain on PostgreSQL, against raw SQL in batches of 4000", AtLeast(0.7), "×", 2),
+        ),
         (G::LimitedClaims, own("claim + finish in batches with 105 limits, against none", AtLeast(0.5), "×", 2)),
         (G::NotifiedFailures, own("failures while a rule tells of them, against nobody told", AtLeast(0.95), "×", 2)),
         (G::HttpErrors, own("errors of the HTTP API at 2,000 requests a second", AtMost(0.0), "", 0)),

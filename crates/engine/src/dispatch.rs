@@ -227,7 +227,11 @@ impl Desk {
                         talk.done.count(&results);
                     }
                     Err(error) => {
-                        self.floor.jobs.lock().ended.extend(reports);
+                        let mut jobs = self.floor.jobs.lock();
+                        jobs.ended.extend(reports);
+                        // Those behind them wait for the next try as well.
+                        self.seen_ends = jobs.ends;
+                        drop(jobs);
                         talk.not_reported = Some(error);
                     }
                 },
@@ -250,13 +254,12 @@ impl Desk {
     /// Sends what is worth sending: everything at the beginning, and from then on as long as jobs end fast.
     fn say_more(&mut self, talk: &mut Talk) {
         let (now, goes_on) = (self.now(), self.goes_on(talk));
-        let many = self.pace.ahead() / 2;
+        let many = self.pace.batch();
         let mut jobs = self.floor.jobs.lock();
-        let report = talk.begins || (goes_on && (jobs.ended.len() >= many / 2 || jobs.taken() == 0));
+        let report = talk.begins || (goes_on && (jobs.ended.len() >= many || jobs.taken() == 0));
         let mut reports = Vec::new();
-        if report && talk.reporting.is_empty() {
-            reports = std::mem::take(&mut jobs.ended);
-            self.seen_ends = jobs.ends;
+        if report && talk.may_report() {
+            (reports, self.seen_ends) = jobs.take_reports(if goes_on { BATCH } else { usize::MAX });
         }
         drop(jobs);
         if talk.begins || !reports.is_empty() {
@@ -290,12 +293,12 @@ impl Desk {
         if !self.goes_on(talk) {
             return u64::MAX;
         }
-        let many = self.pace.ahead() / 2;
+        let many = self.pace.batch();
         let (ends, ended) = {
             let jobs = self.floor.jobs.lock();
             (jobs.ends, jobs.ended.len())
         };
-        let to_report = talk.reporting.is_empty().then(|| (many / 2).saturating_sub(ended));
+        let to_report = talk.may_report().then(|| many.saturating_sub(ended));
         let free = self.free().saturating_sub(talk.asked_for);
         let to_claim = (talk.there_is_more && talk.may_claim()).then(|| many.min(self.batch()).saturating_sub(free));
         let more = to_report.into_iter().chain(to_claim).min().and_then(|more| u64::try_from(more).ok());

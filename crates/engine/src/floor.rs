@@ -164,6 +164,13 @@ impl Jobs {
         self.running.len() + self.waiting.len()
     }
 
+    /// Takes the reports of so many runs at most, those first that ended first; says how many had ended by then.
+    pub(crate) fn take_reports(&mut self, most: usize) -> (Vec<FinishedRun>, u64) {
+        let later = self.ended.split_off(most.min(self.ended.len()));
+        let until = self.ends - u64::try_from(later.len()).unwrap_or(self.ends);
+        (std::mem::replace(&mut self.ended, later), until)
+    }
+
     /// Whether everything has been reported.
     pub(crate) fn is_clear(&self) -> bool {
         self.taken() == 0 && self.ended.is_empty()
@@ -428,5 +435,20 @@ mod tests {
         }
         end_one(&set);
         assert!(rings(&set).await);
+    }
+    #[tokio::test]
+    async fn reports_are_taken_in_the_order_of_their_ends_and_whoever_took_some_hears_of_the_others_at_once() {
+        let set = at_work(5);
+        for n in [3, 1, 2] {
+            set.lock().ended.push(FinishedRun::completed(JobId(Uuid::from_u128(n))));
+            end_one(&set);
+        }
+        let all: Vec<JobId> = set.lock().ended.iter().map(|end| end.job_id).collect();
+        let (first, until) = set.lock().take_reports(2);
+        assert_eq!((first.iter().map(|end| end.job_id).collect::<Vec<_>>(), until), (all[..2].to_vec(), 2));
+        assert_eq!(is_told(&set, until, 0).await, Some(3));
+        let (rest, until) = set.lock().take_reports(usize::MAX);
+        assert_eq!((rest.len(), rest[0].job_id, until), (1, all[2], 3));
+        assert_eq!((is_told(&set, until, 0).await, set.lock().take_reports(2).0.len()), (None, 0));
     }
 }

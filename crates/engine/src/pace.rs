@@ -3,14 +3,17 @@
 use std::time::Duration;
 
 /// What is claimed ahead is done within about this time, if jobs go on to end as fast as they do.
-const AHEAD: Duration = Duration::from_millis(50);
+const AHEAD: Duration = Duration::from_millis(100);
 
-/// The most jobs in one claim or one report: larger batches gain nothing.
-pub(crate) const BATCH: usize = 1000;
+/// The most jobs in one claim or one report. A claim steps over what the ones before it left behind in the index, and so
+/// few large ones cost less than many; beyond this it is little that they gain.
+pub(crate) const BATCH: usize = 4000;
 
-/// The most jobs that are claimed ahead, unless the node is told to claim more: a batch that is worked through while the
-/// next two are on their way.
-const MOST: usize = 3 * BATCH;
+/// What is claimed ahead is so many batches: one is worked through while the next two are on their way.
+const BATCHES: usize = 3;
+
+/// The most jobs that are claimed ahead, unless the node is told to claim more.
+const MOST: usize = BATCHES * BATCH;
 
 /// What is claimed ahead takes about this much memory at most, by what the last ones took.
 const MOST_BYTES: usize = 32 << 20;
@@ -35,6 +38,11 @@ impl Pace {
     /// How many are worth claiming ahead.
     pub(crate) fn ahead(&self) -> usize {
         self.ahead
+    }
+
+    /// How many are worth a claim or a report of their own while more follow.
+    pub(crate) fn batch(&self) -> usize {
+        self.ahead / BATCHES
     }
 
     /// So many jobs have ended since the last look. It rises at once, and falls by halves: a single pause says little.
@@ -65,7 +73,7 @@ impl Pace {
 
 #[cfg(test)]
 mod tests {
-    use super::{MOST, Pace};
+    use super::{BATCH, MOST, Pace};
     use std::time::Duration;
 
     fn at(milliseconds: u64) -> Duration {
@@ -83,22 +91,22 @@ mod tests {
     fn who_is_fast_claims_what_is_done_within_a_moment() {
         let mut pace = Pace::new(4, at(0));
         pace.saw(12, at(2));
-        assert_eq!(pace.ahead(), 300);
-        pace.saw(300, at(5));
-        assert_eq!(pace.ahead(), MOST);
+        assert_eq!((pace.ahead(), pace.batch()), (600, 200));
+        pace.saw(600, at(5));
+        assert_eq!((pace.ahead(), pace.batch()), (MOST, BATCH));
     }
 
     #[test]
     fn it_falls_by_halves_and_not_below_the_least() {
         let mut pace = Pace::new(4, at(0));
         pace.saw(4000, at(1));
-        let falls: Vec<usize> = (0..10)
+        let falls: Vec<usize> = (0..12)
             .map(|n| {
                 pace.saw(0, at(500 * (n + 1)));
                 pace.ahead()
             })
             .collect();
-        assert_eq!(falls, [1500, 750, 375, 187, 93, 46, 23, 11, 5, 4]);
+        assert_eq!(falls, [6000, 3000, 1500, 750, 375, 187, 93, 46, 23, 11, 5, 4]);
     }
 
     #[test]

@@ -12,8 +12,10 @@ use std::time::Duration;
 /// How long an exchange goes on while jobs end fast; then the node looks at what else there is.
 const LONG: Duration = Duration::from_millis(500);
 
-/// Claims on their way at once: while the jobs of one are unpacked, the database is at the other.
-const CLAIMS: usize = 2;
+/// No claim is sent while so much is on its way already. With two the database has always something to do, be it two
+/// claims or a claim and a report; a third would take the processors from them, and claims that go on at the same time
+/// have to step over each other's rows.
+const AT_ONCE: usize = 2;
 
 type Pending<T> = Vec<Pin<Box<dyn Future<Output = T> + Send>>>;
 
@@ -65,6 +67,11 @@ impl Talk {
         self.reporting.is_empty() && self.claiming.is_empty()
     }
 
+    /// Whether another report may be sent: one at a time, so that what ends meanwhile goes together.
+    pub(crate) fn may_report(&self) -> bool {
+        self.reporting.is_empty()
+    }
+
     pub(crate) fn report(&mut self, reports: Vec<FinishedRun>) {
         let messenger = Arc::clone(&self.messenger);
         self.reporting.push(Box::pin(async move {
@@ -75,7 +82,7 @@ impl Talk {
 
     /// Whether another claim may be sent.
     pub(crate) fn may_claim(&self) -> bool {
-        self.claims && self.claiming.len() < CLAIMS
+        self.claims && self.claiming.len() + self.reporting.len() < AT_ONCE
     }
 
     pub(crate) fn claim(&mut self, limit: usize) {

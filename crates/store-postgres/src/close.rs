@@ -52,9 +52,10 @@ fn ids(runs: &[FinishedRun]) -> Vec<Uuid> {
 }
 
 /// Closes runs of which nothing else is to be written, all of them or none; says whether it did. Not even tried where it
-/// is not likely to succeed.
+/// is not likely to succeed, nor for a few: those are closed in one round trip by the other statement.
 pub(crate) async fn close_alike(shared: &Shared, lease: Lease, runs: &[FinishedRun]) -> Work<bool> {
-    if !shared.alikeness.is_likely() || !runs.iter().all(has_no_more) {
+    let is_worth_it = runs.len() == 1 || runs.len() >= MANY;
+    if !is_worth_it || !shared.alikeness.is_likely() || !runs.iter().all(has_no_more) {
         return Ok(false);
     }
     let alike = if runs.len() == 1 {

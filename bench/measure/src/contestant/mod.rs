@@ -28,7 +28,7 @@ const WINDOW: usize = 20_000;
 /// What a contestant is asked to do.
 #[derive(Debug, Deserialize)]
 struct Request {
-    /// `punctual`, `raw` or `bare`.
+    /// `punctual`, `raw`, `raw-large` or `bare`.
     who: String,
     scenario: String,
     #[serde(default)]
@@ -117,6 +117,7 @@ fn run() -> Outcome<()> {
             "punctual" => ours::run(&request).await?,
             "raw" if request.is_sqlite() => raw_sqlite::run(&request).await?,
             "raw" => raw::run(&request).await?,
+            "raw-large" => raw::run_in_large_batches(&request).await?,
             "bare" => bare::run(&request).await?,
             other => return Err(format!("nobody is called `{other}`").into()),
         };

@@ -13,17 +13,36 @@ use std::time::{Duration, Instant};
 /// Connections that drain at the same time: one for each processor of a small machine.
 const CONNECTIONS: usize = 2;
 
+/// As many as Punctual claims at most when jobs end fast.
+const LARGE: usize = 4000;
+
 /// Who has found nothing looks again after this.
 const LOOK: Duration = Duration::from_millis(1);
 
 pub(super) async fn run(request: &Request) -> Outcome<Value> {
     match request.scenario.as_str() {
         "about" => Ok(about()),
-        "drain" => drain(request).await,
+        "drain" => drain(request, request.batch()).await,
         "enqueue" => enqueue(request).await,
         "latency" => latency(request).await,
         "sustained" => sustained(request).await,
         "slots" => slots(request).await,
+        other => Err(format!("there is no scenario `{other}`").into()),
+    }
+}
+
+/// The same in larger batches, which only matter where there is much to drain.
+pub(super) async fn run_in_large_batches(request: &Request) -> Outcome<Value> {
+    match request.scenario.as_str() {
+        "about" => {
+            let mut about = about();
+            about["name"] = "raw SQL, large batches".into();
+            about["default"] = format!("two connections, batches of {LARGE}").into();
+            about["stores"] = json!(["postgres"]);
+            about["scenarios"] = json!(["drain"]);
+            Ok(about)
+        }
+        "drain" => drain(request, LARGE).await,
         other => Err(format!("there is no scenario `{other}`").into()),
     }
 }
@@ -53,13 +72,14 @@ async fn fill(raw: &mut Raw, jobs: usize, batch: usize) -> Outcome<()> {
     Ok(())
 }
 
-async fn drain(request: &Request) -> Outcome<Value> {
+/// Claims and finishes in batches of so many.
+async fn drain(request: &Request, batch: usize) -> Outcome<Value> {
     let mut raws = open(request, CONNECTIONS).await?;
     let began = Instant::now();
     fill(&mut raws[0], request.jobs, request.batch()).await?;
     ready(json!({ "enqueued": request.jobs, "enqueue_seconds": began.elapsed().as_secs_f64() })).await?;
     let began = Instant::now();
-    let (batch, mut handled) = (request.batch(), 0);
+    let mut handled = 0;
     let tasks: Vec<_> = raws.into_iter().map(|mut raw| tokio::spawn(async move { raw.drain(batch).await })).collect();
     for task in tasks {
         handled += task.await??;

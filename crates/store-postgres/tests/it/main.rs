@@ -1,5 +1,6 @@
 //! The PostgreSQL store against the conformance suite and the model, and what is true of PostgreSQL alone.
 
+mod alike;
 mod catalogue;
 mod clocks;
 mod contention;
