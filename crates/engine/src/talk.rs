@@ -12,10 +12,8 @@ use std::time::Duration;
 /// How long an exchange goes on while jobs end fast; then the node looks at what else there is.
 const LONG: Duration = Duration::from_millis(500);
 
-/// No claim is sent while so much is on its way already. With two the database has always something to do, be it two
-/// claims or a claim and a report; a third would take the processors from them, and claims that go on at the same time
-/// have to step over each other's rows.
-const AT_ONCE: usize = 2;
+/// Claims on their way at once: while the jobs of one are unpacked, the database is at the other.
+const CLAIMS: usize = 2;
 
 type Pending<T> = Vec<Pin<Box<dyn Future<Output = T> + Send>>>;
 
@@ -82,7 +80,7 @@ impl Talk {
 
     /// Whether another claim may be sent.
     pub(crate) fn may_claim(&self) -> bool {
-        self.claims && self.claiming.len() + self.reporting.len() < AT_ONCE
+        self.claims && self.claiming.len() < CLAIMS
     }
 
     pub(crate) fn claim(&mut self, limit: usize) {

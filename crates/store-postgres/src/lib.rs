@@ -185,6 +185,8 @@ pub(crate) struct Shared {
     ended: watch::Sender<()>,
     /// Whether there were limits when a claim was made last: which statement to begin with.
     limited: AtomicBool,
+    /// Claims that are on their way.
+    claims: claim::ClaimLine,
     /// Whether ends are alike: which statement to begin with.
     alikeness: close::Alikeness,
     /// Clears away what claimed jobs leave behind.
@@ -225,6 +227,7 @@ impl PostgresStore {
             plans: watch::Sender::new(()),
             ended: watch::Sender::new(()),
             limited: AtomicBool::new(false),
+            claims: claim::ClaimLine::default(),
             alikeness: close::Alikeness::default(),
             vacuum: Vacuum::new(options.vacuum_after),
             warmed: tokio::sync::Mutex::default(),

@@ -178,6 +178,11 @@ impl Session {
         answer
     }
 
+    /// Whether the connection broke, or is about to.
+    pub(crate) fn is_spent(&self) -> bool {
+        self.spent.load(Ordering::Relaxed)
+    }
+
     /// Gives the connection up for good: whatever it was in the middle of ends with it.
     pub(crate) fn discard(self) {
         self.spent.store(true, Ordering::Relaxed);
@@ -186,7 +191,7 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        if self.spent.load(Ordering::Relaxed) {
+        if self.is_spent() {
             drop(self.client.take().map(Object::take));
         }
     }
