@@ -11,7 +11,8 @@ use crate::lease::HeldLease;
 use crate::measure::Stopwatch;
 use crate::messenger::Messenger;
 use crate::notify::NewsBell;
-use crate::pace::{BATCH, Pace};
+pub use crate::pace::BATCH;
+use crate::pace::Pace;
 use crate::scribe::Scribe;
 use crate::stuck::patrol;
 use crate::talk::{Talk, next_of};
@@ -151,7 +152,8 @@ impl Desk {
 
     /// How many more jobs it would take.
     pub fn free(&self) -> usize {
-        (self.options.room + self.pace.ahead()).saturating_sub(self.floor.jobs.lock().taken())
+        let taken = self.floor.jobs.lock().taken_with_reports(BATCH);
+        (self.options.room + self.pace.ahead()).saturating_sub(taken)
     }
 
     /// Whether everything that was claimed has been reported.
@@ -227,11 +229,9 @@ impl Desk {
                         talk.done.count(&results);
                     }
                     Err(error) => {
-                        let mut jobs = self.floor.jobs.lock();
-                        jobs.ended.extend(reports);
-                        // Those behind them wait for the next try as well.
-                        self.seen_ends = jobs.ends;
-                        drop(jobs);
+                        self.floor.jobs.lock().put_back(reports);
+                        // Those that were behind them wait for the next try as well.
+                        self.seen_ends = talk.ends_by_report;
                         talk.not_reported = Some(error);
                     }
                 },
@@ -259,7 +259,9 @@ impl Desk {
         let report = talk.begins || (goes_on && (jobs.ended.len() >= many || jobs.taken() == 0));
         let mut reports = Vec::new();
         if report && talk.may_report() {
-            (reports, self.seen_ends) = jobs.take_reports(if goes_on { BATCH } else { usize::MAX });
+            talk.ends_by_report = jobs.ends;
+            // Whoever is about to leave has nothing to wait for.
+            (reports, self.seen_ends) = jobs.take_reports(if goes_on && talk.claims { BATCH } else { usize::MAX });
         }
         drop(jobs);
         if talk.begins || !reports.is_empty() {
@@ -359,22 +361,24 @@ impl Desk {
     ///
     /// An answer is a look into the past: what was claimed after the beat was sent cannot be in it.
     pub fn hear(&mut self, beat: &Heartbeat, sent_at: Duration) -> Vec<JobId> {
-        for id in &beat.cancel_requested {
+        // There may be thousands: looked through one for one they would take long, and meanwhile no run comes to its end.
+        let ours: BTreeSet<JobId> = beat.running.iter().copied().collect();
+        let cancelled: BTreeSet<JobId> = beat.cancel_requested.iter().copied().collect();
+        for id in &cancelled {
             self.floor.jobs.stop(*id, StopReason::Cancelled);
         }
         self.left.retain(|(_, at)| *at >= sent_at);
         let mut jobs = self.floor.jobs.lock();
-        jobs.sort_out_waiting(beat, sent_at);
-        jobs.fence_lost(beat, sent_at);
-        let known = jobs.known();
-        let mut unknown: BTreeSet<_> = beat.running.iter().filter(|id| !known.contains(id)).copied().collect();
+        jobs.sort_out_waiting(&ours, &cancelled, sent_at);
+        jobs.fence_lost(&ours, sent_at);
+        let mut unknown: BTreeSet<_> = ours.difference(&jobs.known()).copied().collect();
         for (id, _) in &self.left {
             unknown.remove(id);
         }
         let strays = unknown.intersection(&self.strays).copied();
         // What was cancelled cannot be given back: nobody wants it any more.
-        let (cancelled, strays): (Vec<_>, Vec<_>) = strays.partition(|id| beat.cancel_requested.contains(id));
-        jobs.ended.extend(cancelled.into_iter().map(|id| stopped(id, StopReason::Cancelled)));
+        let (unwanted, strays): (Vec<_>, Vec<_>) = strays.partition(|id| cancelled.contains(id));
+        jobs.ended.extend(unwanted.into_iter().map(|id| stopped(id, StopReason::Cancelled)));
         self.strays = unknown;
         strays
     }

@@ -15,7 +15,7 @@ use punctual_core::closing::Again;
 use punctual_core::execute::{StopReason, stopped};
 use punctual_core::id::JobId;
 use punctual_core::meter::RunEnd;
-use punctual_core::store::{ClaimedJob, FinishedRun, Heartbeat};
+use punctual_core::store::{ClaimedJob, FinishedRun};
 use punctual_core::trace::Tracer;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -164,11 +164,24 @@ impl Jobs {
         self.running.len() + self.waiting.len()
     }
 
+    /// The same with what has ended and cannot go into the next report of so many: where reports are slower than claims,
+    /// they must not pile up.
+    pub(crate) fn taken_with_reports(&self, next: usize) -> usize {
+        self.taken() + self.ended.len().saturating_sub(next)
+    }
+
     /// Takes the reports of so many runs at most, those first that ended first; says how many had ended by then.
     pub(crate) fn take_reports(&mut self, most: usize) -> (Vec<FinishedRun>, u64) {
         let later = self.ended.split_off(most.min(self.ended.len()));
-        let until = self.ends - u64::try_from(later.len()).unwrap_or(self.ends);
+        // What was cancelled before it began has a report, and no end.
+        let until = self.ends.saturating_sub(u64::try_from(later.len()).unwrap_or(u64::MAX));
         (std::mem::replace(&mut self.ended, later), until)
+    }
+
+    /// Reports that could not be made are the first of the next ones.
+    pub(crate) fn put_back(&mut self, reports: Vec<FinishedRun>) {
+        let later = std::mem::replace(&mut self.ended, reports);
+        self.ended.extend(later);
     }
 
     /// Whether everything has been reported.
@@ -206,21 +219,21 @@ impl Jobs {
     }
 
     /// What was cancelled before it started is at its end, and what was taken away is forgotten.
-    pub(crate) fn sort_out_waiting(&mut self, beat: &Heartbeat, sent_at: Duration) {
+    pub(crate) fn sort_out_waiting(&mut self, ours: &BTreeSet<JobId>, cancelled: &BTreeSet<JobId>, sent_at: Duration) {
         let ended = &mut self.ended;
         self.waiting.retain(|waiting| {
-            let cancelled = beat.cancel_requested.contains(&waiting.id());
-            if cancelled {
+            let is_cancelled = cancelled.contains(&waiting.id());
+            if is_cancelled {
                 ended.push(stopped(waiting.id(), StopReason::Cancelled));
             }
-            !cancelled && (waiting.since >= sent_at || beat.running.contains(&waiting.id()))
+            !is_cancelled && (waiting.since >= sent_at || ours.contains(&waiting.id()))
         });
     }
 
     /// What the store does not count as ours any more was taken away; it must end without a trace.
-    pub(crate) fn fence_lost(&self, beat: &Heartbeat, sent_at: Duration) {
+    pub(crate) fn fence_lost(&self, ours: &BTreeSet<JobId>, sent_at: Duration) {
         for (id, run) in &self.running {
-            if run.since < sent_at && !beat.running.contains(id) {
+            if run.since < sent_at && !ours.contains(id) {
                 run.stop.stop(StopReason::Fenced);
             }
         }
@@ -436,6 +449,7 @@ mod tests {
         end_one(&set);
         assert!(rings(&set).await);
     }
+
     #[tokio::test]
     async fn reports_are_taken_in_the_order_of_their_ends_and_whoever_took_some_hears_of_the_others_at_once() {
         let set = at_work(5);
@@ -450,5 +464,18 @@ mod tests {
         let (rest, until) = set.lock().take_reports(usize::MAX);
         assert_eq!((rest.len(), rest[0].job_id, until), (1, all[2], 3));
         assert_eq!((is_told(&set, until, 0).await, set.lock().take_reports(2).0.len()), (None, 0));
+    }
+
+    #[test]
+    fn reports_that_could_not_be_made_are_the_first_of_the_next_ones_even_if_nothing_has_ended() {
+        let set = RunningSet::default();
+        let ids: Vec<JobId> = (0..4).map(|n| JobId(Uuid::from_u128(n))).collect();
+        set.lock().ended.extend(ids.iter().copied().map(FinishedRun::completed));
+        assert_eq!((set.lock().taken_with_reports(4), set.lock().taken_with_reports(1)), (0, 3));
+        let (first, until) = set.lock().take_reports(1);
+        assert_eq!(until, 0, "what was cancelled before it began has not ended here");
+        set.lock().put_back(first);
+        let (all, _) = set.lock().take_reports(usize::MAX);
+        assert_eq!(all.iter().map(|end| end.job_id).collect::<Vec<_>>(), ids);
     }
 }

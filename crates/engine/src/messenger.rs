@@ -24,12 +24,24 @@ impl Messenger {
     /// Reports ends; says what became of each.
     pub(crate) async fn report(&self, reports: &[FinishedRun]) -> StoreResult<Vec<FinishResult>> {
         let _phase = Phase::enter("finish");
-        let finish = self.store.finish_runs_if_leased(self.lease, reports.to_vec());
-        let results = match self.stopwatch.time(StoreVerb::Finish, finish).await {
-            // One report that cannot be stored must not hold up the others.
-            Err(StoreError::Internal(_) | StoreError::Invalid(_)) => self.report_one_by_one(reports).await?,
-            results => results?,
-        };
+        let mut results = Vec::with_capacity(reports.len());
+        let mut parts = vec![reports];
+        while let Some(part) = parts.pop() {
+            match self.finish(part.to_vec()).await {
+                Ok(result) => results.extend(result),
+                // One report that cannot be stored must not hold up the others: it is looked for in the halves.
+                Err(StoreError::Internal(_) | StoreError::Invalid(_)) if part.len() > 1 => {
+                    let (first, rest) = part.split_at(part.len() / 2);
+                    parts.extend([rest, first]);
+                }
+                Err(error @ (StoreError::Internal(_) | StoreError::Invalid(_))) => {
+                    let words = format!("its end could not be stored: {error}");
+                    let plain = |run: &FinishedRun| FinishedRun::failed(run.job_id, ErrorCode::Internal, words.clone());
+                    results.extend(self.finish(part.iter().map(plain).collect()).await?);
+                }
+                Err(error) => return Err(error),
+            }
+        }
         let refused = results.iter().filter(|result| matches!(result, FinishResult::LostLease)).count();
         self.stopwatch.meter.runs_reported(results.len(), refused);
         self.news.ring();
@@ -39,20 +51,8 @@ impl Messenger {
         Ok(results)
     }
 
-    async fn report_one_by_one(&self, reports: &[FinishedRun]) -> StoreResult<Vec<FinishResult>> {
-        let mut results = Vec::with_capacity(reports.len());
-        for report in reports {
-            match self.store.finish_runs_if_leased(self.lease, vec![report.clone()]).await {
-                Ok(result) => results.extend(result),
-                Err(error @ (StoreError::Internal(_) | StoreError::Invalid(_))) => {
-                    let words = format!("its end could not be stored: {error}");
-                    let plain = FinishedRun::failed(report.job_id, ErrorCode::Internal, words);
-                    results.extend(self.store.finish_runs_if_leased(self.lease, vec![plain]).await?);
-                }
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(results)
+    async fn finish(&self, runs: Vec<FinishedRun>) -> StoreResult<Vec<FinishResult>> {
+        self.stopwatch.time(StoreVerb::Finish, self.store.finish_runs_if_leased(self.lease, runs)).await
     }
 
     /// Claims at most so many jobs.

@@ -5,9 +5,9 @@ use std::time::Duration;
 /// What is claimed ahead is done within about this time, if jobs go on to end as fast as they do.
 const AHEAD: Duration = Duration::from_millis(100);
 
-/// The most jobs in one claim or one report. A claim steps over what the ones before it left behind in the index, and so
-/// few large ones cost less than many; beyond this it is little that they gain.
-pub(crate) const BATCH: usize = 4000;
+/// The most jobs in one claim or one report while more follow, unless more run at once. A claim steps over what the ones
+/// before it left behind in the index, and so few large ones cost less than many; beyond this it is little that they gain.
+pub const BATCH: usize = 4000;
 
 /// What is claimed ahead is so many batches: one is worked through while the next two are on their way.
 const BATCHES: usize = 3;

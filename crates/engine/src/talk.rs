@@ -12,7 +12,8 @@ use std::time::Duration;
 /// How long an exchange goes on while jobs end fast; then the node looks at what else there is.
 const LONG: Duration = Duration::from_millis(500);
 
-/// Claims on their way at once: while the jobs of one are unpacked, the database is at the other.
+/// Claims on their way at once: while the jobs of one are unpacked, the database is at the other. They do not get into each
+/// other's way there: the store lets the second follow the first.
 const CLAIMS: usize = 2;
 
 type Pending<T> = Vec<Pin<Box<dyn Future<Output = T> + Send>>>;
@@ -25,6 +26,8 @@ pub(crate) struct Talk {
     pub(crate) claims: bool,
     /// Nothing has been said yet.
     pub(crate) begins: bool,
+    /// How many runs had ended when reports were taken last.
+    pub(crate) ends_by_report: u64,
     /// Every claim got all that it asked for.
     pub(crate) there_is_more: bool,
     pub(crate) reporting: Pending<(Vec<FinishedRun>, StoreResult<Vec<FinishResult>>)>,
@@ -44,6 +47,7 @@ impl Talk {
             began_at: now,
             claims,
             begins: true,
+            ends_by_report: 0,
             there_is_more: true,
             reporting: Vec::new(),
             claiming: Vec::new(),

@@ -64,8 +64,9 @@ WITH steps AS MATERIALIZED (
   ) AS last
   WHERE r.recovered_from IS NOT NULL
 )
-SELECT count(*), NOT (SELECT found FROM steps) AND NOT EXISTS (SELECT 1 FROM scheduled)
-  AND NOT coalesce(bool_or(limited), false), (SELECT array_agg(job_id) FROM taken WHERE (SELECT count(*) FROM taken) < cardinality($2)), CASE
+SELECT count(*),
+  NOT (SELECT found FROM steps) AND NOT EXISTS (SELECT 1 FROM scheduled) AND NOT coalesce(bool_or(limited), false),
+  (SELECT array_agg(job_id) FROM taken WHERE (SELECT count(*) FROM taken) < cardinality($2)), CASE
   -- A null would not keep the rest from being carried out.
   WHEN coalesce(bool_or(limited), false)
     AND pg_sequence_last_value('punctual_internal.waits') > pg_sequence_last_value('punctual_internal.told')

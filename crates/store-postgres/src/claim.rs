@@ -24,7 +24,7 @@ use uuid::Uuid;
 /// The lock that claims share (`open_lanes`), and that pausing and reserving a queue take for themselves.
 ///
 /// One for all queues: a claim may be from thousands of them, and a lock for each would exhaust the lock table. Who
-/// pauses a queue waits for the claims that are going on, a few milliseconds, whichever queue they are from.
+/// pauses a queue waits for the claims that are going on, some tens of milliseconds at most, whichever queue they are from.
 pub(crate) const CLAIMS: i64 = 7_815_263_002;
 
 /// Claims: one statement is the whole transaction, and so one round trip. Which of two it is depends on whether there

@@ -19,7 +19,7 @@ use uuid::Uuid;
 /// How many ends make it worth a round trip more not to look at them before they are closed.
 pub(crate) const MANY: usize = 64;
 
-/// How many batches that would have been alike go by after one that was not.
+/// After a batch that was not alike, so many that would have been are closed by the other statement before the next try.
 const DOUBT: u32 = 16;
 
 /// Whether the next batch is worth a try by `close_alike`, which is undone if one of its jobs is of another kind.
@@ -75,6 +75,7 @@ async fn close_all_alike(shared: &Shared, lease: Lease, runs: &[FinishedRun]) ->
     let (mut tx, mut answers) = Tx::begin_with(shared, vec![step]).await?;
     let closed = answers.pop().map_or(0, |answer| answer.len());
     if closed < runs.len() {
+        tracing::debug!(runs = runs.len(), closed, "not all of these ends are alike: they are closed as others are");
         tx.undo().await;
         return Ok(false);
     }
@@ -117,7 +118,8 @@ fn close_completed_params<'a>(shared: &Shared, lease: Lease, runs: &'a [Finished
     ]
 }
 
-/// For each of the runs, whether `close_completed` closed it. What was reported twice counts once.
+/// For each of the runs, whether `close_completed` closed it; notes whether they were alike. What was reported twice counts
+/// once.
 fn closed_of(shared: &Shared, runs: &[FinishedRun], answer: &[Row]) -> Work<Vec<bool>> {
     let found = rows::collect(answer, |row| {
         let mut c = Columns::of(row);
@@ -125,7 +127,10 @@ fn closed_of(shared: &Shared, runs: &[FinishedRun], answer: &[Row]) -> Work<Vec<
     })?;
     Ok(match found.into_iter().next() {
         Some((count, alike, _)) if usize::try_from(count) == Ok(runs.len()) => {
-            shared.alikeness.saw(alike && runs.iter().all(has_no_more));
+            // A connection that gets ready closes none, and says nothing about those that follow.
+            if !runs.is_empty() {
+                shared.alikeness.saw(alike && runs.iter().all(has_no_more));
+            }
             vec![true; runs.len()]
         }
         Some((_, _, Some(closed))) => {

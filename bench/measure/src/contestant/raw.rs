@@ -4,6 +4,7 @@ use super::{FIRST_PROBES, Request, WARM_UP, account, batches, milliseconds, paus
 use crate::Outcome;
 use crate::node::Counted;
 use crate::raw::postgres::Raw;
+use punctual_engine::dispatch::BATCH;
 use punctual_store_postgres::{PostgresOptions, PostgresStore, connect_client};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -12,9 +13,6 @@ use std::time::{Duration, Instant};
 
 /// Connections that drain at the same time: one for each processor of a small machine.
 const CONNECTIONS: usize = 2;
-
-/// As many as Punctual claims at most when jobs end fast.
-const LARGE: usize = 4000;
 
 /// Who has found nothing looks again after this.
 const LOOK: Duration = Duration::from_millis(1);
@@ -31,18 +29,18 @@ pub(super) async fn run(request: &Request) -> Outcome<Value> {
     }
 }
 
-/// The same in larger batches, which only matter where there is much to drain.
+/// The same in batches as large as Punctual's own become, which only matter where there is much to drain.
 pub(super) async fn run_in_large_batches(request: &Request) -> Outcome<Value> {
     match request.scenario.as_str() {
         "about" => {
             let mut about = about();
             about["name"] = "raw SQL, large batches".into();
-            about["default"] = format!("two connections, batches of {LARGE}").into();
+            about["default"] = format!("two connections, batches of {BATCH}").into();
             about["stores"] = json!(["postgres"]);
             about["scenarios"] = json!(["drain"]);
             Ok(about)
         }
-        "drain" => drain(request, LARGE).await,
+        "drain" => drain(request, BATCH).await,
         other => Err(format!("there is no scenario `{other}`").into()),
     }
 }

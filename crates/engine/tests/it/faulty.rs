@@ -13,6 +13,7 @@ use punctual_core::name::Name;
 use punctual_core::offers::{Offers, OffersSettled};
 use punctual_core::order::{Move, Place};
 use punctual_core::records::{LogChunk, LogLine, Progress, RunRecords};
+use punctual_core::run::Outcome;
 use punctual_core::schedule::{ByHand, Schedule, ScheduleDefinition};
 use punctual_core::slot::SlotRow;
 use punctual_core::store::{
@@ -41,6 +42,10 @@ pub struct FaultyStore {
     armed: Mutex<Option<Fault>>,
     happened: [AtomicUsize; 2],
     cut_off: AtomicBool,
+    /// Whose success cannot be stored.
+    refused: Mutex<Option<JobId>>,
+    /// How many ends were reported at once, in order.
+    pub reports: Mutex<Vec<usize>>,
     /// How often it was asked to get ready.
     pub warmed: AtomicUsize,
     /// How often it was asked for jobs.
@@ -54,6 +59,8 @@ impl FaultyStore {
             armed: Mutex::new(None),
             happened: [AtomicUsize::new(0), AtomicUsize::new(0)],
             cut_off: AtomicBool::new(false),
+            refused: Mutex::new(None),
+            reports: Mutex::new(Vec::new()),
             warmed: AtomicUsize::new(0),
             looks: AtomicUsize::new(0),
         })
@@ -72,6 +79,20 @@ impl FaultyStore {
     /// Makes the store unreachable, or reachable again.
     pub fn cut_off(&self, on: bool) {
         self.cut_off.store(on, Ordering::SeqCst);
+    }
+
+    /// Lets no report through that says that a job has succeeded.
+    pub fn refuse_success_of(&self, job: JobId) {
+        *self.refused.lock().unwrap() = Some(job);
+    }
+
+    fn look_at(&self, runs: &[FinishedRun]) -> StoreResult<()> {
+        self.reports.lock().unwrap().push(runs.len());
+        let refused = *self.refused.lock().unwrap();
+        match runs.iter().any(|run| Some(run.job_id) == refused && run.outcome == Outcome::Completed) {
+            true => Err(StoreError::Internal("its output is too strange".into())),
+            false => Ok(()),
+        }
     }
 
     fn reach(&self) -> StoreResult<&SqliteStore> {
@@ -207,6 +228,7 @@ macro_rules! pass_on {
             }
 
             async fn finish_runs_if_leased(&self, lease: Lease, runs: Vec<FinishedRun>) -> StoreResult<Vec<FinishResult>> {
+                self.look_at(&runs)?;
                 let closed = self.reach()?.finish_runs_if_leased(lease, runs).await?;
                 self.lose(Fault::LoseFinishAnswer, !closed.is_empty())?;
                 Ok(closed)

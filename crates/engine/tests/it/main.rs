@@ -13,6 +13,7 @@ mod http;
 mod memory;
 mod node;
 mod offers;
+mod reports;
 mod retain;
 mod strays;
 mod task;

@@ -18,17 +18,25 @@ use std::time::Duration;
 const LONG: Duration = Duration::from_secs(3600);
 
 /// A desk on a store that can lose answers, and the store itself.
-struct World {
-    real: Arc<SqliteStore>,
-    faulty: Arc<FaultyStore>,
+pub struct World {
+    /// The store.
+    pub real: Arc<SqliteStore>,
+    /// What the desk takes for it.
+    pub faulty: Arc<FaultyStore>,
     lease: Lease,
-    desk: Desk,
+    /// The desk.
+    pub desk: Desk,
     uptime: Uptime,
     _folder: tempfile::TempDir,
 }
 
 impl World {
     async fn new() -> Self {
+        Self::with(4, 0).await
+    }
+
+    /// A desk with so many places, which claims so many jobs ahead at least.
+    pub async fn with(room: usize, prefetch: usize) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let real = Arc::new(SqliteStore::open(&folder.path().join("a.db"), SqliteOptions::default()).unwrap());
         let faulty = FaultyStore::new(Arc::clone(&real));
@@ -37,7 +45,7 @@ impl World {
             Arc::new(Handler::new(|_: Context, _: serde_json::Value| async { Ok::<_, TaskError>(()) })),
         );
         let lease = real.register_node(NewNode { name: "n".into(), offers: executors.job_types() }).await.unwrap();
-        let options = DeskOptions { room: 4, prefetch: 0, queues: Vec::new(), grace: Duration::ZERO };
+        let options = DeskOptions { room, prefetch, queues: Vec::new(), grace: Duration::ZERO };
         let uptime = Uptime::start();
         let store = Arc::clone(&faulty) as Arc<dyn Store>;
         let desk = Desk::new(
@@ -52,7 +60,12 @@ impl World {
     }
 
     async fn enqueue(&self) -> JobId {
-        self.real.enqueue_jobs(vec![NewJob::new(Target::task("work"))]).await.unwrap()[0]
+        self.enqueue_many(1).await[0]
+    }
+
+    /// Jobs that end at once.
+    pub async fn enqueue_many(&self, count: usize) -> Vec<JobId> {
+        self.real.enqueue_jobs(vec![NewJob::new(Target::task("work")); count]).await.unwrap()
     }
 
     async fn state(&self, job: JobId) -> JobState {

@@ -1,23 +1,10 @@
 //! What breaks around the store: connections, the pool, the commit's answer.
 
-use crate::harness::{Own, done, node};
+use crate::harness::{Own, done, node, until_waiting};
 use punctual_core::store::{Store, StoreError};
 use punctual_testkit::harness::block_on;
 use punctual_testkit::prelude::*;
 use std::time::Duration;
-
-/// Waits until some connection of the database waits for a lock.
-async fn until_somebody_waits(own: &Own) {
-    let waiting = "SELECT count(*) FROM pg_stat_activity
-                   WHERE datname = current_database() AND wait_event_type = 'Lock'";
-    for _ in 0..1000 {
-        if own.number(waiting).await > 0 {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    panic!("nobody waits for a lock");
-}
 
 #[test]
 fn c09_heartbeats_have_a_connection_of_their_own() {
@@ -30,7 +17,7 @@ fn c09_heartbeats_have_a_connection_of_their_own() {
         lock.execute("LOCK TABLE punctual_internal.schedule_state", &[]).await.unwrap();
         let store = own.store.clone();
         let stuck = tokio::spawn(async move { store.pause_schedule(schedule.id, None, None).await });
-        until_somebody_waits(&own).await;
+        until_waiting(&own, 1).await;
         // The only connection of the pool is taken, and the node keeps its lease all the same.
         for counter in 1..=3 {
             assert_eq!(own.store.heartbeat_if_leased(lease).await.unwrap().counter, counter);
@@ -49,7 +36,7 @@ fn c12_a_broken_connection_is_told_and_the_next_verb_has_a_new_one() {
         lock.execute("LOCK TABLE punctual_internal.jobs", &[]).await.unwrap();
         let store = own.store.clone();
         let cut = tokio::spawn(async move { store.enqueue_jobs(vec![job()]).await });
-        until_somebody_waits(&own).await;
+        until_waiting(&own, 1).await;
         let end = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
                    WHERE datname = current_database() AND wait_event_type = 'Lock'";
         assert_eq!(own.number(end).await, 1);
@@ -71,7 +58,7 @@ fn c12_a_caller_who_goes_away_leaves_nothing_half_done() {
         lock.execute("LOCK TABLE punctual_internal.schedule_state", &[]).await.unwrap();
         let store = own.store.clone();
         let gone = tokio::spawn(async move { store.pause_schedule(schedule.id, None, None).await });
-        until_somebody_waits(&own).await;
+        until_waiting(&own, 1).await;
         gone.abort();
         assert!(gone.await.unwrap_err().is_cancelled());
         lock.rollback().await.unwrap();

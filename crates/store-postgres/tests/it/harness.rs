@@ -12,6 +12,7 @@ use punctual_testkit::{Backing, Harness, StoreKind, VirtualClock, World};
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Opens databases on the throw-away server.
 pub struct PostgresHarness;
@@ -129,18 +130,48 @@ pub fn retry_of(result: &FinishResult) -> JobId {
 
 /// Done when the store, on this thread, has logged some words.
 pub fn until_told(words: &'static str) -> impl Future<Output = ()> {
-    let (tell, mut told) = tokio::sync::watch::channel(false);
-    let guard = tracing::subscriber::set_default(Log { words, tell });
+    let mut log = Words::listen(words);
     async move {
-        told.wait_for(|told| *told).await.expect("the log is there");
-        drop(guard);
+        log.told.wait_for(|told| *told > 0).await.expect("the log is there");
     }
+}
+
+/// How often the store, on this thread, has logged some words.
+pub struct Words {
+    told: tokio::sync::watch::Receiver<usize>,
+    _guard: tracing::subscriber::DefaultGuard,
+}
+
+impl Words {
+    /// Counts from now on.
+    pub fn listen(words: &'static str) -> Self {
+        let (tell, told) = tokio::sync::watch::channel(0);
+        Self { told, _guard: tracing::subscriber::set_default(Log { words, tell }) }
+    }
+
+    /// How often until now.
+    pub fn count(&self) -> usize {
+        *self.told.borrow()
+    }
+}
+
+/// Waits until so many connections of the database wait for a lock.
+pub async fn until_waiting(own: &Own, count: i64) {
+    let waiting = "SELECT count(*) FROM pg_stat_activity
+                   WHERE datname = current_database() AND wait_event_type = 'Lock'";
+    for _ in 0..1000 {
+        if own.number(waiting).await >= count {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("fewer than {count} wait for a lock");
 }
 
 /// A log that waits for words.
 struct Log {
     words: &'static str,
-    tell: tokio::sync::watch::Sender<bool>,
+    tell: tokio::sync::watch::Sender<usize>,
 }
 
 impl tracing::Subscriber for Log {
@@ -166,7 +197,7 @@ impl tracing::Subscriber for Log {
         let mut words = Words(String::new());
         event.record(&mut words);
         if words.0.contains(self.words) {
-            self.tell.send_replace(true);
+            self.tell.send_modify(|told| *told += 1);
         }
     }
 

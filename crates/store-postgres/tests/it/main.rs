@@ -2,6 +2,7 @@
 
 mod alike;
 mod catalogue;
+mod claims;
 mod clocks;
 mod contention;
 mod cuts;
