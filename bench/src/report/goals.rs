@@ -44,10 +44,10 @@ pub enum Goal {
     ReadyAfterStart,
     CronOrdinary,
     CronWorst,
+    DrainAgainstRawInLargeBatches,
     LimitedClaims,
     NotifiedFailures,
     HttpErrors,
-    DrainAgainstRawInLargeBatches,
     EnqueueToStart,
     SlotToStart,
 }
