@@ -393,6 +393,7 @@ mod tests {
     use crate::stuck::Watched;
     use punctual_core::id::JobId;
     use punctual_core::job::Timeout;
+    use punctual_core::store::FinishedRun;
     use std::sync::Arc;
     use std::time::Duration;
     use uuid::Uuid;

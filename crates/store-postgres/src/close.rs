@@ -88,7 +88,7 @@ pub(crate) async fn close_alike_on(
     shared: &Shared, session: &Session, lease: Lease, runs: &[FinishedRun],
 ) -> Work<u64> {
     let params = close_alike_params(shared, lease, runs);
-    Ok(session.count(sql::close_alike, &params).await.map_err(commit_failure)?)
+    session.count(sql::close_alike, &params).await.map_err(commit_failure)
 }
 
 fn close_alike_params<'a>(shared: &Shared, lease: Lease, runs: &[FinishedRun]) -> Params<'a> {

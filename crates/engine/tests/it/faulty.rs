@@ -89,10 +89,10 @@ impl FaultyStore {
     fn look_at(&self, runs: &[FinishedRun]) -> StoreResult<()> {
         self.reports.lock().unwrap().push(runs.len());
         let refused = *self.refused.lock().unwrap();
-        match runs.iter().any(|run| Some(run.job_id) == refused && run.outcome == Outcome::Completed) {
-            true => Err(StoreError::Internal("its output is too strange".into())),
-            false => Ok(()),
+        if runs.iter().any(|run| Some(run.job_id) == refused && run.outcome == Outcome::Completed) {
+            return Err(StoreError::Internal("its output is too strange".into()));
         }
+        Ok(())
     }
 
     fn reach(&self) -> StoreResult<&SqliteStore> {

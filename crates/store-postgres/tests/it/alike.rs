@@ -50,7 +50,7 @@ async fn gain_trust(own: &Own, lease: Lease) {
 }
 
 async fn last_outcome(own: &Own, schedule: ScheduleId) -> Option<Outcome> {
-    own.store.schedule(schedule).await.unwrap().unwrap().state.last_outcome
+    own.store.schedule(&schedule.into()).await.unwrap().unwrap().results.last_outcome
 }
 
 /// A job of a schedule and two of a serial key among many that are alike, again and again: with batches between them that

@@ -1,7 +1,7 @@
 //! Facts that only a mutant had shown to be missing: locks that are passed over or waited for, rules that stand behind
 //! another rule, whose clock it is, and what goes with a partition and what does not.
 
-use crate::harness::{Own, done, fresh_database, node, options};
+use crate::harness::{Own, done, fresh_database, node, options, until_waiting};
 use crate::partitions::{HOUR, hourly_partitions, partitions, prune};
 use jiff::{SignedDuration, Timestamp};
 use punctual_core::id::JobId;
@@ -19,19 +19,6 @@ use uuid::Uuid;
 /// The answer of somebody who has to wait for nobody.
 async fn at_once<T>(work: impl Future<Output = T>) -> T {
     tokio::time::timeout(Duration::from_secs(10), work).await.expect("nobody is waited for")
-}
-
-/// Waits until so many connections of the database wait for a lock.
-pub async fn until_waiting(own: &Own, wanted: i64) {
-    let waiting = "SELECT count(*) FROM pg_stat_activity
-                   WHERE datname = current_database() AND wait_event_type = 'Lock'";
-    for _ in 0..500 {
-        if own.number(waiting).await >= wanted {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    panic!("{} wait for a lock, and not {wanted}", own.number(waiting).await);
 }
 
 async fn claim(own: &Own, lease: punctual_core::store::Lease, limit: usize) -> Vec<JobId> {

@@ -4,7 +4,6 @@ use crate::harness::{Own, done, node, until_waiting};
 use punctual_core::store::{Store, StoreError};
 use punctual_testkit::harness::block_on;
 use punctual_testkit::prelude::*;
-use std::time::Duration;
 
 #[test]
 fn c09_heartbeats_have_a_connection_of_their_own() {

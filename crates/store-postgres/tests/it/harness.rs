@@ -156,16 +156,16 @@ impl Words {
 }
 
 /// Waits until so many connections of the database wait for a lock.
-pub async fn until_waiting(own: &Own, count: i64) {
+pub async fn until_waiting(own: &Own, wanted: i64) {
     let waiting = "SELECT count(*) FROM pg_stat_activity
                    WHERE datname = current_database() AND wait_event_type = 'Lock'";
     for _ in 0..1000 {
-        if own.number(waiting).await >= count {
+        if own.number(waiting).await >= wanted {
             return;
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    panic!("fewer than {count} wait for a lock");
+    panic!("{} wait for a lock, and not {wanted}", own.number(waiting).await);
 }
 
 /// A log that waits for words.

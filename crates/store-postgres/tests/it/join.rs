@@ -1,7 +1,6 @@
 //! Enqueueing inside the caller's own transaction: the database's function does what the store's verb does.
 
-use crate::defences::until_waiting;
-use crate::harness::{Own, done, node};
+use crate::harness::{Own, done, node, until_waiting};
 use punctual_core::control::Control;
 use punctual_core::id::JobId;
 use punctual_core::job::{JobState, NewJob, Timeout, Whereabouts};

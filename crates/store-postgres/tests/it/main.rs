@@ -2,7 +2,6 @@
 
 mod alike;
 mod catalogue;
-mod claims;
 mod clocks;
 mod contention;
 mod cuts;
@@ -11,6 +10,7 @@ mod faults;
 mod gather;
 mod harness;
 mod join;
+mod line_of_claims;
 mod lists;
 mod old_snapshots;
 mod partitions;

@@ -2,24 +2,39 @@
 
 use crate::harness::{Own, node, until_waiting};
 use punctual_core::limits::Claimed;
+use punctual_core::readings::Readings;
 use punctual_core::store::{Lease, Store, StoreError, StoreResult};
 use punctual_testkit::harness::block_on;
 use punctual_testkit::prelude::*;
 use std::collections::BTreeSet;
 use std::pin::Pin;
 use std::task::Poll;
+use tokio::task::JoinHandle;
+use tokio_postgres::Client;
 
 type Claim = Pin<Box<dyn Future<Output = StoreResult<Claimed>> + Send>>;
 
 /// What claims share and who pauses a queue takes for himself: while it is taken, claims wait inside the server.
 const GATE: &str = "SELECT pg_advisory_lock(7815263002)";
 
-/// A store of two connections with a node and ten jobs.
-async fn open() -> (Own, Lease) {
+/// A store of two connections with a node and ten jobs, of which a first claim waits inside the server.
+struct World {
+    own: Own,
+    lease: Lease,
+    /// Lets claims go on when it is dropped.
+    gate: Client,
+    first: JoinHandle<StoreResult<Claimed>>,
+}
+
+async fn open() -> World {
     let own = Own::with(|options| options.pool_size = 2).await;
     let lease = own.store.register_node(node("worker")).await.unwrap();
     own.store.enqueue_jobs(vec![job(); 10]).await.unwrap();
-    (own, lease)
+    let gate = own.database.connect().await;
+    gate.execute(GATE, &[]).await.unwrap();
+    let first = tokio::spawn(begin(&own, lease).await);
+    until_waiting(&own, 1).await;
+    World { own, lease, gate, first }
 }
 
 /// A claim of four that was begun.
@@ -42,11 +57,7 @@ async fn go_on(claim: &mut Claim) {
 #[test]
 fn c07_a_second_claim_travels_behind_the_first_and_a_third_on_a_connection_of_its_own() {
     block_on(async {
-        let (own, lease) = open().await;
-        let gate = own.database.connect().await;
-        gate.execute(GATE, &[]).await.unwrap();
-        let first = tokio::spawn(begin(&own, lease).await);
-        until_waiting(&own, 1).await;
+        let World { own, lease, gate, first } = open().await;
         let second = begin(&own, lease).await;
         // Both are on their way, and one of the two connections is free.
         assert_eq!(own.store.pool_figures().expect("there is a pool").waiting, 0);
@@ -67,11 +78,7 @@ fn c07_a_second_claim_travels_behind_the_first_and_a_third_on_a_connection_of_it
 #[test]
 fn c12_when_their_connection_breaks_both_claims_are_told_and_the_next_one_has_another() {
     block_on(async {
-        let (own, lease) = open().await;
-        let gate = own.database.connect().await;
-        gate.execute(GATE, &[]).await.unwrap();
-        let first = tokio::spawn(begin(&own, lease).await);
-        until_waiting(&own, 1).await;
+        let World { own, lease, gate, first } = open().await;
         let second = tokio::spawn(begin(&own, lease).await);
         let end = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
                    WHERE datname = current_database() AND wait_event_type = 'Lock'";
