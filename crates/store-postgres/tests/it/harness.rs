@@ -130,10 +130,7 @@ pub fn retry_of(result: &FinishResult) -> JobId {
 
 /// Done when the store, on this thread, has logged some words.
 pub fn until_told(words: &'static str) -> impl Future<Output = ()> {
-    let mut log = Words::listen(words);
-    async move {
-        log.told.wait_for(|told| *told > 0).await.expect("the log is there");
-    }
+    Words::listen(words).come()
 }
 
 /// How often the store, on this thread, has logged some words.
@@ -147,6 +144,11 @@ impl Words {
     pub fn listen(words: &'static str) -> Self {
         let (tell, told) = tokio::sync::watch::channel(0);
         Self { told, _guard: tracing::subscriber::set_default(Log { words, tell }) }
+    }
+
+    /// Done when they have come once; listens until then.
+    async fn come(mut self) {
+        self.told.wait_for(|told| *told > 0).await.expect("the log is there");
     }
 
     /// How often until now.
