@@ -141,7 +141,7 @@ fn sorted(values: &[f64]) -> Vec<f64> {
 
 /// The middle of what was measured.
 pub fn median(values: &[f64]) -> f64 {
-    sorted(values).get(values.len() / 2).copied().unwrap_or(f64::NAN)
+    percentile(values, 50)
 }
 
 /// Where the middle half of what was measured begins and ends.
@@ -151,8 +151,24 @@ pub fn middle_half(values: &[f64]) -> (f64, f64) {
     (at(sorted.len() / 4), at(sorted.len() * 3 / 4))
 }
 
-/// The value below which so many of a hundred lie.
+/// The value that so many of a hundred do not exceed, by nearest rank: one that was measured, and the greatest only if
+/// fewer than a hundred were.
 pub fn percentile(values: &[f64], percent: usize) -> f64 {
-    let sorted = sorted(values);
-    sorted.get((sorted.len() * percent / 100).min(sorted.len().saturating_sub(1))).copied().unwrap_or(f64::NAN)
+    let rank = (values.len() * percent).div_ceil(100).max(1);
+    sorted(values).get(rank - 1).copied().unwrap_or(f64::NAN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_values_that_were_measured_by_nearest_rank() {
+        let hundred: Vec<f64> = (1..=100).rev().map(f64::from).collect();
+        let at = |percent| percentile(&hundred, percent).to_string();
+        assert_eq!([0, 1, 50, 99, 100].map(at), ["1", "1", "50", "99", "100"]);
+        assert_eq!(percentile(&hundred[..20], 99).to_string(), "100", "the greatest of few");
+        assert_eq!((median(&[3.0, 1.0, 2.0]).to_string(), median(&[7.0]).to_string()), ("2".into(), "7".into()));
+        assert!(percentile(&[], 50).is_nan() && median(&[]).is_nan());
+    }
 }
