@@ -116,8 +116,11 @@ async fn on(place: Place<'_>, sizes: Sizes, sheet: &mut Sheet, survey: &mut Surv
             let numbers = [Cell::number(*few, 0), Cell::number(*many, 0), Cell::number(*ratio, 2)];
             table.row(words.into_iter().chain(numbers).chain([Cell::range(*middle_half, 2)]));
         }
-        if let Some(last) = points.last() {
-            sheet.answer(growing.goal(), &format!("{store}, {}", counted(last.size)), last.ratio);
+        // At the size at which it is worst: what costs most need not be the most there can be.
+        if let Some(worst) = points.iter().min_by(|one, other| one.ratio.total_cmp(&other.ratio)) {
+            let most = points.last().map_or(0, |last| last.size);
+            let of = format!("{store}, worst up to {}: with {}", counted(most), counted(worst.size));
+            sheet.answer(growing.goal(), &of, worst.ratio);
         }
         let places = points.iter().map(|point| (number(point.size), point.ratio));
         series.push(Line::new(growing.words(), Tone::Ours, places));

@@ -1,15 +1,18 @@
 //! What an old transaction costs that keeps every dead row from being removed, and how soon that is over after it.
 
+use super::Growing;
 use super::side::{Place, Side};
-use crate::figures::{median, percentile};
+use crate::figures::{median, middle_half, percentile};
 use crate::load::{self, BATCH, Outcome};
 use crate::report::{Cell, Goal, Plot, Sheet, Strip, Strips, Survey, Table, Tone, spelled};
+use punctual_core::checks::Check;
 use punctual_testkit::postgres::PrivateServer;
-use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 /// Claims of one job, for their times.
 const CLAIMS: usize = 400;
+/// Batches claimed and finished on each side while the snapshot is pinned.
+const BATCHES: usize = 40;
 /// Claims that tell whether it is over.
 const PROBES: usize = 20;
 /// Rows that died and cannot be removed while a snapshot is pinned.
@@ -38,6 +41,7 @@ pub async fn measure(server: &PrivateServer, most: i64, sheet: &mut Sheet, surve
         churn(side, dead).await?;
     }
     let during = claim_times(&mut sides, CLAIMS).await?;
+    let rates = rates(&mut sides).await?;
     tokio::time::sleep(PINNED.saturating_sub(pinned.elapsed())).await;
     let alarms = alarms(&sides).await?;
     pin.batch_execute("ROLLBACK").await?;
@@ -47,6 +51,7 @@ pub async fn measure(server: &PrivateServer, most: i64, sheet: &mut Sheet, surve
         side.check_all_accounted_for().await?;
     }
     tell(sheet, dead, &[("while it is pinned", during), ("afterwards", after)], (alarms, recovered));
+    tell_rates(sheet, &rates);
     Ok(())
 }
 
@@ -59,13 +64,26 @@ async fn churn(side: &mut Side, rows: usize) -> Outcome<()> {
     Ok(())
 }
 
-/// Kinds of trouble that are told of the side with the pin only.
-async fn alarms(sides: &[Side; 2]) -> Outcome<usize> {
-    let mut kinds = [BTreeSet::new(), BTreeSet::new()];
-    for (side, kinds) in sides.iter().zip(&mut kinds) {
-        kinds.extend(side.store.run_checks(FINDINGS).await?.into_iter().map(|finding| format!("{:?}", finding.check)));
+/// How many jobs a second go through both sides in batches, in alternating order.
+async fn rates(sides: &mut [Side; 2]) -> Outcome<[Vec<f64>; 2]> {
+    let mut rates = [Vec::new(), Vec::new()];
+    for turn in 0..BATCHES {
+        for at in if turn % 2 == 0 { [0, 1] } else { [1, 0] } {
+            rates[at].push(sides[at].turn(Growing::Depth).await?);
+        }
     }
-    Ok(kinds[1].difference(&kinds[0]).count())
+    Ok(rates)
+}
+
+/// Old snapshots that the store tells of on the side with the pin; none, if it tells of one on the other side as well.
+async fn alarms(sides: &[Side; 2]) -> Outcome<usize> {
+    let mut found = [0; 2];
+    for (side, found) in sides.iter().zip(&mut found) {
+        let findings = side.store.run_checks(FINDINGS).await?;
+        *found = findings.iter().filter(|finding| finding.check == Check::OldSnapshot).count();
+    }
+    let [free, pinned] = found;
+    Ok(if free == 0 { pinned } else { 0 })
 }
 
 /// Seconds until a claim takes as long as on the other side; nothing but time and claims helps.
@@ -115,11 +133,23 @@ fn tell(sheet: &mut Sheet, dead: usize, times: &[(&str, [Vec<f64>; 2]); 2], (ala
     }
     table.note = format!(
         "Claims were back to normal {} s after the transaction had ended, without a vacuum by hand. Alarms that were \
-         raised about it: {alarms}.",
-        spelled(recovered, 1)
+         raised about it ({}) on this side and not on the other: {alarms}.",
+        spelled(recovered, 1),
+        Check::OldSnapshot
     );
     sheet.answer(Goal::PinnedAlarm, "", load::each(alarms));
     sheet.answer(Goal::PinnedRecovery, "", recovered);
     sheet.tables.push(table);
     sheet.plots.push(Plot::Strips(Strips { title, unit: "ms".to_owned(), digits: 2, rows, marks: Vec::new() }));
+}
+
+fn tell_rates(sheet: &mut Sheet, [free, held]: &[Vec<f64>; 2]) {
+    let ratios: Vec<f64> = held.iter().zip(free).map(|(held, free)| held / free).collect();
+    let words = format!("The same in batches of {BATCH} claimed and finished, {BATCHES} in alternating order:");
+    let mut table = Table::new(&words, ["jobs a second", "free", "pinned", "ratio", "middle half"]);
+    let numbers = [(median(free), 0), (median(held), 0), (median(&ratios), 2)];
+    let numbers = numbers.map(|(value, digits)| Cell::number(value, digits));
+    let cells = std::iter::once(Cell::words("while it is pinned")).chain(numbers);
+    table.row(cells.chain([Cell::range(middle_half(&ratios), 2)]));
+    sheet.tables.push(table);
 }
