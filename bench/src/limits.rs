@@ -4,6 +4,7 @@
 //! enough to keep nothing back: what is measured is the counting, not the waiting.
 
 use crate::figures::{Figure, Report, ratio_bars};
+use crate::fill::{Filler, Held};
 use crate::load::{self, BATCH, Outcome, per_second};
 use crate::report::{self, Goal, Mark, Sheet, Survey};
 use jiff::SignedDuration;
@@ -20,6 +21,8 @@ use std::time::Instant;
 const TURNS: usize = 60;
 /// Jobs that a node takes at once when it is not busy.
 const FEW: usize = 10;
+/// Jobs of a turn: a batch, a few at a time, and a few by each of several nodes at once.
+const JOBS_OF_A_TURN: usize = BATCH + NODES * FEW * 2;
 /// Limits that are full.
 const FULL: usize = 100;
 /// Nodes that claim at the same time.
@@ -32,17 +35,22 @@ pub fn run() -> Outcome<()> {
     let folder = tempfile::tempdir()?;
     let server = PrivateServer::start(true);
     runtime.block_on(async {
-        let open = |name: &str| SqliteStore::open(&folder.path().join(name), SqliteOptions::default());
-        let (free, limited) = (open("free.db")?, open("limited.db")?);
-        survey.sqlite(&limited).await?;
-        let on_sqlite = compare(Arc::new(free), Arc::new(limited)).await?;
-        let (free, limited) = (Database::empty_on(&server).await, Database::empty_on(&server).await);
-        let connect = async |database: &Database| -> Outcome<Arc<dyn Store>> {
+        let files = ["free.db", "limited.db"].map(|name| folder.path().join(name));
+        let mut stores = Vec::new();
+        for file in &files {
+            let store = SqliteStore::open(file, SqliteOptions::default())?;
+            survey.sqlite(&store).await?;
+            stores.push((Arc::new(store) as Arc<dyn Store>, Filler::of_sqlite(file)?));
+        }
+        let on_sqlite = compare(stores).await?;
+        let mut stores = Vec::new();
+        let databases = [Database::empty_on(&server).await, Database::empty_on(&server).await];
+        for database in &databases {
+            survey.postgres(&server, &database.connect().await).await?;
             let store = PostgresStore::connect(&database.url(), PostgresOptions::default()).await?;
-            Ok(Arc::new(store) as Arc<dyn Store>)
-        };
-        survey.postgres(&server, &limited.connect().await).await?;
-        let on_postgres = compare(connect(&free).await?, connect(&limited).await?).await?;
+            stores.push((Arc::new(store) as Arc<dyn Store>, Filler::of_postgres(database).await));
+        }
+        let on_postgres = compare(stores).await?;
         report::keep(sheet(&on_sqlite, &on_postgres), survey)
     })
 }
@@ -94,18 +102,27 @@ async fn limit_everything(store: &Arc<dyn Store>) -> Outcome<()> {
     Ok(())
 }
 
-async fn compare(free: Arc<dyn Store>, limited: Arc<dyn Store>) -> Outcome<Report> {
-    limit_everything(&limited).await?;
+/// The first store is free, the other one is limited.
+async fn compare(stores: Vec<(Arc<dyn Store>, Filler)>) -> Outcome<Report> {
     let mut report = Report::new(["no limits", "limits"]);
-    let mut sides = [(true, Side::open(free).await?), (false, Side::open(limited).await?)];
+    let mut sides = Vec::new();
+    for (at, (store, looks)) in stores.into_iter().enumerate() {
+        if at > 0 {
+            limit_everything(&store).await?;
+        }
+        sides.push(Side::open(store, looks, at > 0).await?);
+    }
     for _ in 0..TURNS {
         sides.reverse();
-        for (is_reference, side) in &mut sides {
+        for side in &mut sides {
             for (figure, rate) in side.turn().await? {
                 let rate = Some(rate);
-                report.add(figure, if *is_reference { (None, rate) } else { (rate, None) });
+                report.add(figure, if side.is_limited { (rate, None) } else { (None, rate) });
             }
         }
+    }
+    for side in &sides {
+        side.check_all_accounted_for().await?;
     }
     Ok(report)
 }
@@ -113,19 +130,22 @@ async fn compare(free: Arc<dyn Store>, limited: Arc<dyn Store>) -> Outcome<Repor
 struct Side {
     store: Arc<dyn Store>,
     nodes: Vec<Lease>,
+    /// Counts what the tables hold.
+    looks: Filler,
+    is_limited: bool,
 }
 
 impl Side {
-    async fn open(store: Arc<dyn Store>) -> Outcome<Self> {
+    async fn open(store: Arc<dyn Store>, looks: Filler, is_limited: bool) -> Outcome<Self> {
         let mut nodes = Vec::new();
         for _ in 0..NODES {
             nodes.push(load::node(&store).await?);
         }
-        Ok(Self { store, nodes })
+        Ok(Self { store, nodes, looks, is_limited })
     }
 
     async fn turn(&mut self) -> Outcome<Vec<(Figure, f64)>> {
-        let jobs = BATCH + NODES * FEW * 2;
+        let jobs = JOBS_OF_A_TURN;
         let started = Instant::now();
         self.store.enqueue_jobs((0..jobs).map(|_| job()).collect()).await?;
         let enqueued = per_second(jobs, started);
@@ -152,6 +172,17 @@ impl Side {
             (Figure::ClaimAndFinishFew, small),
             (Figure::ClaimAndFinishTogether, together),
         ])
+    }
+}
+
+impl Side {
+    /// No ratio counts unless every job has ended, once, and those that a full limit keeps back still wait.
+    async fn check_all_accounted_for(&self) -> Outcome<()> {
+        let runs = i64::try_from(TURNS * JOBS_OF_A_TURN)?;
+        let queued = if self.is_limited { i64::try_from(FULL)? } else { 0 };
+        let expected = Held { jobs: runs + queued, runs, queued, running: 0 };
+        let found = self.looks.held().await?;
+        if found == expected { Ok(()) } else { Err(format!("{found:?} was found, {expected:?} expected").into()) }
     }
 }
 
