@@ -2,11 +2,12 @@
 
 use crate::Outcome;
 use jiff::Timestamp;
+use punctual_core::meter::Meter;
 use punctual_core::store::{Store, StoreResult};
 use punctual_engine::node::{self, NodeEvent, NodeOptions, Signals};
 use punctual_engine::targets::task::{Context, Handler, TaskError};
 use punctual_engine::work::Executors;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -70,6 +71,46 @@ impl Counted {
         }
         self.wanted.store(usize::MAX, Ordering::SeqCst);
     }
+}
+
+/// How many heartbeats did not come in their time.
+#[derive(Debug)]
+pub struct Beats {
+    every: Duration,
+    /// When the last one came, and how many did not until then.
+    last: Mutex<(Option<Instant>, u32)>,
+}
+
+impl Beats {
+    /// One is to come after each so long.
+    pub fn each(every: Duration) -> Self {
+        Self { every, last: Mutex::default() }
+    }
+
+    /// How many are missing so far, the one that should have come by now among them.
+    pub fn missed(&self) -> u32 {
+        let (last, missed) = *self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        missed + last.map_or(0, |last| missed_in(last.elapsed(), self.every))
+    }
+}
+
+impl Meter for Beats {
+    fn lease_renewed(&self, renewed: bool) {
+        if renewed {
+            let now = Instant::now();
+            let (last, missed) = &mut *self.last.lock().unwrap_or_else(PoisonError::into_inner);
+            *missed += last.map_or(0, |last| missed_in(now.duration_since(last), self.every));
+            *last = Some(now);
+        }
+    }
+}
+
+/// How many beats should have come between two that came, or since one. One that is late by less than half of the time
+/// between two is not missed.
+fn missed_in(gap: Duration, every: Duration) -> u32 {
+    let half = every / 2;
+    let gaps = (gap + half).as_nanos().checked_div(every.as_nanos()).unwrap_or_default();
+    u32::try_from(gaps).unwrap_or(u32::MAX).saturating_sub(1)
 }
 
 /// When the handler of a probe was called, by both clocks.
@@ -158,4 +199,29 @@ fn executors(counted: &Arc<Counted>, tell: UnboundedSender<Probe>) -> Executors 
 async fn is_at_work(store: &dyn Store) -> Outcome<bool> {
     let queue = store.queue("default").await?;
     Ok(queue.is_none_or(|queue| queue.depth.value > 0 || queue.running.value > 0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Beats, missed_in};
+    use punctual_core::meter::Meter;
+    use std::time::Duration;
+
+    #[test]
+    fn a_beat_is_missed_when_the_next_one_is_nearer() {
+        let every = Duration::from_secs(1);
+        let missed = |millis| missed_in(Duration::from_millis(millis), every);
+        assert_eq!([0, 1000, 1499, 1500, 2499, 2500, 10_000].map(missed), [0, 0, 0, 1, 1, 2, 9]);
+    }
+
+    #[test]
+    fn the_beat_that_should_have_come_by_now_counts_and_one_that_failed_does_not() {
+        let beats = Beats::each(Duration::from_nanos(1));
+        assert_eq!(beats.missed(), 0, "the first one is still to come");
+        beats.lease_renewed(false);
+        assert_eq!(beats.missed(), 0);
+        beats.lease_renewed(true);
+        std::thread::yield_now();
+        assert!(beats.missed() > 0, "nanoseconds have passed");
+    }
 }

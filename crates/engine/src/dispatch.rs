@@ -34,6 +34,9 @@ use tokio::time::timeout;
 /// every node claims ahead.
 const PATIENCE: Duration = Duration::from_millis(250);
 
+/// The most jobs that go back in one transaction.
+const GIVEN_BACK: usize = 1000;
+
 /// How long a desk that drops everything waits for its places: one that blocks its thread must not keep it.
 const LAST_WAIT: Duration = Duration::from_secs(1);
 
@@ -112,9 +115,10 @@ impl Desk {
             tracer: Arc::new(NoTracer),
             begun: Notify::new(),
         };
+        let pace = Pace::new(options.prefetch, floor.jobs.lock().ends, uptime.now());
         Self {
             store,
-            pace: Pace::new(options.prefetch, uptime.now()),
+            pace,
             options,
             news: NewsBell::default(),
             floor: Arc::new(floor),
@@ -222,19 +226,18 @@ impl Desk {
                     let answer = answer.map(|jobs| self.take_in(jobs));
                     talk.hear_claim(limit, answer);
                 }
-                (reports, answer) = next_of(&mut talk.reporting) => match answer {
-                    Ok(results) => {
-                        let now = self.now();
-                        self.left.extend(reports.iter().map(|report| (report.job_id, now)));
-                        talk.done.count(&results);
-                    }
-                    Err(error) => {
-                        self.floor.jobs.lock().put_back(reports);
+                (mut reports, (results, error)) = next_of(&mut talk.reporting) => {
+                    let again = reports.split_off(results.len());
+                    let now = self.now();
+                    self.left.extend(reports.iter().map(|report| (report.job_id, now)));
+                    talk.done.count(&results);
+                    if let Some(error) = error {
+                        self.floor.jobs.lock().put_back(again);
                         // Those that were behind them wait for the next try as well.
                         self.seen_ends = talk.ends_by_report;
                         talk.not_reported = Some(error);
                     }
-                },
+                }
                 // What is not reported in this exchange is heard of again after it.
                 ends = self.floor.jobs.ends_after(heard, enough) => {
                     heard = ends;
@@ -257,7 +260,7 @@ impl Desk {
         let many = self.pace.batch();
         let mut jobs = self.floor.jobs.lock();
         let report = talk.begins || (goes_on && (jobs.ended.len() >= many || jobs.taken() == 0));
-        let mut reports = Vec::new();
+        let (mut reports, ends) = (Vec::new(), jobs.ends);
         if report && talk.may_report() {
             talk.ends_by_report = jobs.ends;
             // Whoever is about to leave has nothing to wait for.
@@ -265,7 +268,7 @@ impl Desk {
         }
         drop(jobs);
         if talk.begins || !reports.is_empty() {
-            self.pace.saw(reports.len(), now);
+            self.pace.saw(ends, now);
         }
         if !reports.is_empty() {
             talk.report(reports);
@@ -388,11 +391,13 @@ impl Desk {
         Ok(self.take_back(jobs).await?.len())
     }
 
+    /// Some at a time: there may be thousands, and others have something to write as well.
     async fn take_back(&self, jobs: Vec<JobId>) -> StoreResult<Vec<JobId>> {
-        if jobs.is_empty() {
-            return Ok(Vec::new());
+        let mut given = Vec::new();
+        for some in jobs.chunks(GIVEN_BACK) {
+            given.extend(self.store.give_back_if_leased(self.floor.lease.lease, some.to_vec()).await?);
         }
-        self.store.give_back_if_leased(self.floor.lease.lease, jobs).await
+        Ok(given)
     }
 
     /// Gives back everything that was claimed ahead, and starts nothing of it. What does not go back stays: the next

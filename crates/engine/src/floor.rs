@@ -89,6 +89,16 @@ struct Started {
     waited: Duration,
 }
 
+/// What one report holds has about so many bytes at most, and one end more: a server closes the connection on a message
+/// that is too large for it, and would do so each time that it is sent again.
+const REPORT_BYTES: usize = 16 << 20;
+
+/// How many bytes an end has that may be many.
+fn size(end: &FinishedRun) -> usize {
+    let documents = [&end.output, &end.usage].into_iter().flatten().map(|document| document.as_str().len());
+    documents.chain(end.error.as_ref().map(String::len)).sum()
+}
+
 impl RunningSet {
     pub(crate) fn lock(&self) -> MutexGuard<'_, Jobs> {
         self.0.jobs.lock().unwrap_or_else(PoisonError::into_inner)
@@ -170,9 +180,17 @@ impl Jobs {
         self.taken() + self.ended.len().saturating_sub(next)
     }
 
-    /// Takes the reports of so many runs at most, those first that ended first; says how many had ended by then.
+    /// Takes the reports of so many runs at most, and of fewer where they are large, those first that ended first; says
+    /// how many had ended by then.
     pub(crate) fn take_reports(&mut self, most: usize) -> (Vec<FinishedRun>, u64) {
-        let later = self.ended.split_off(most.min(self.ended.len()));
+        let mut bytes = 0;
+        let fits = |end: &&FinishedRun| {
+            let before = bytes;
+            bytes += size(end);
+            before < REPORT_BYTES
+        };
+        let count = self.ended.iter().take(most).take_while(fits).count();
+        let later = self.ended.split_off(count);
         // What was cancelled before it began has a report, and no end.
         let until = self.ends.saturating_sub(u64::try_from(later.len()).unwrap_or(u64::MAX));
         (std::mem::replace(&mut self.ended, later), until)
@@ -393,6 +411,7 @@ mod tests {
     use crate::stuck::Watched;
     use punctual_core::id::JobId;
     use punctual_core::job::Timeout;
+    use punctual_core::json::Json;
     use punctual_core::store::FinishedRun;
     use std::sync::Arc;
     use std::time::Duration;
@@ -465,6 +484,19 @@ mod tests {
         let (rest, until) = set.lock().take_reports(usize::MAX);
         assert_eq!((rest.len(), rest[0].job_id, until), (1, all[2], 3));
         assert_eq!((is_told(&set, until, 0).await, set.lock().take_reports(2).0.len()), (None, 0));
+    }
+
+    #[test]
+    fn a_report_is_no_larger_than_a_server_takes_however_large_each_end_is() {
+        let set = RunningSet::default();
+        let output = Json::from_output(&"x".repeat(1 << 20)).unwrap();
+        let large = |n| FinishedRun { output: Some(output.clone()), ..FinishedRun::completed(JobId(Uuid::from_u128(n))) };
+        set.lock().ended.extend((0..40).map(large));
+        let mut taken = Vec::new();
+        while !set.lock().ended.is_empty() {
+            taken.push(set.lock().take_reports(usize::MAX).0.len());
+        }
+        assert_eq!(taken, [16, 16, 8]);
     }
 
     #[test]

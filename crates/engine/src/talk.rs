@@ -16,6 +16,9 @@ const LONG: Duration = Duration::from_millis(500);
 /// other's way there: the store lets the second follow the first.
 const CLAIMS: usize = 2;
 
+/// What became of the first of those that were reported, and why the others are to be reported again.
+type Reported = (Vec<FinishResult>, Option<StoreError>);
+
 type Pending<T> = Vec<Pin<Box<dyn Future<Output = T> + Send>>>;
 
 /// Reports and claims go their own ways: neither waits for the other.
@@ -30,7 +33,7 @@ pub(crate) struct Talk {
     pub(crate) ends_by_report: u64,
     /// Every claim got all that it asked for.
     pub(crate) there_is_more: bool,
-    pub(crate) reporting: Pending<(Vec<FinishedRun>, StoreResult<Vec<FinishResult>>)>,
+    pub(crate) reporting: Pending<(Vec<FinishedRun>, Reported)>,
     /// With how many were asked for.
     pub(crate) claiming: Pending<(usize, StoreResult<Claimed>)>,
     /// How many are asked for and have not come.

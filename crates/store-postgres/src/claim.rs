@@ -54,29 +54,37 @@ pub(crate) async fn claim_jobs(shared: &Shared, request: &ClaimRequest) -> Store
 /// it; one after the other, but without a pause in which the answer is on its way, they take the time of one.
 const IN_A_LINE: usize = 2;
 
-/// The connection on which a claim is on its way.
+/// The connection on which a claim is on its way, and the lease that it is for: who stands still must keep no other node
+/// of the same program waiting.
 #[derive(Debug, Default)]
-pub(crate) struct ClaimLine(Mutex<Weak<Session>>);
+pub(crate) struct ClaimLine(Mutex<Option<(LeaseId, Weak<Session>)>>);
 
 impl ClaimLine {
     /// The connection of the line, if there is one with a place left.
-    fn join(&self) -> Option<Arc<Session>> {
-        let session = self.0.lock().unwrap_or_else(PoisonError::into_inner).upgrade()?;
+    fn join(&self, lease: LeaseId) -> Option<Arc<Session>> {
+        let line = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (whose, session) = line.as_ref()?;
+        let session = session.upgrade().filter(|_| *whose == lease)?;
         (Arc::strong_count(&session) <= IN_A_LINE && !session.is_spent()).then_some(session)
     }
 
     /// Begins a line on a connection.
-    fn begin(&self, session: Session) -> Arc<Session> {
+    fn begin(&self, lease: LeaseId, session: Session) -> Arc<Session> {
         let session = Arc::new(session);
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(&session);
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((lease, Arc::downgrade(&session)));
         session
     }
 }
 
 async fn try_claim(shared: &Shared, request: &ClaimRequest, limited: bool) -> Work<(ClaimAnswer, Claimed)> {
-    let session = match shared.claims.join() {
+    let lease = request.lease.lease_id;
+    // While there is always another claim behind, the connection never goes back: whoever waits for one comes first, and
+    // those who wait at a pooler cannot be seen.
+    let may_join = shared.pool.is_named() && shared.pool.figures().waiting == 0;
+    let joined = if may_join { shared.claims.join(lease) } else { None };
+    let session = match joined {
         Some(session) => session,
-        None => shared.claims.begin(shared.session().await?),
+        None => shared.claims.begin(lease, shared.session().await?),
     };
     let (answer, claimed) = claim_on(shared, &session, request, limited).await?;
     let answer = answer.filter(|answer| answer.holds).ok_or(StoreError::LostLease)?;

@@ -12,21 +12,22 @@ use punctual_core::closing::storable_text;
 use punctual_core::json::Json;
 use punctual_core::store::{FinishedRun, Lease};
 use std::collections::HashSet;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio_postgres::Row;
 use uuid::Uuid;
 
 /// How many ends make it worth a round trip more not to look at them before they are closed.
 pub(crate) const MANY: usize = 64;
 
-/// After a batch that was not alike, so many that would have been are closed by the other statement before the next try.
-const DOUBT: u32 = 16;
+/// After a batch that was not alike, so many times as many runs that would have been are closed by the other statement
+/// before the next try: what is undone costs as much as the batch is large.
+const DOUBT: usize = 16;
 
 /// Whether the next batch is worth a try by `close_alike`, which is undone if one of its jobs is of another kind.
 #[derive(Debug, Default)]
 pub(crate) struct Alikeness {
-    /// How many batches have to be alike before the next try.
-    doubt: AtomicU32,
+    /// How many runs have to be alike before the next try.
+    doubt: AtomicUsize,
 }
 
 impl Alikeness {
@@ -34,9 +35,9 @@ impl Alikeness {
         self.doubt.load(Ordering::Relaxed) == 0
     }
 
-    /// What a batch turned out to be.
-    fn saw(&self, alike: bool) {
-        let next = |doubt: u32| Some(if alike { doubt.saturating_sub(1) } else { DOUBT });
+    /// What a batch of so many turned out to be.
+    fn saw(&self, alike: bool, runs: usize) {
+        let next = |doubt: usize| Some(if alike { doubt.saturating_sub(runs) } else { DOUBT * runs });
         // It is always changed.
         let _before = self.doubt.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
     }
@@ -65,7 +66,7 @@ pub(crate) async fn close_alike(shared: &Shared, lease: Lease, runs: &[FinishedR
     } else {
         close_all_alike(shared, lease, runs).await?
     };
-    shared.alikeness.saw(alike);
+    shared.alikeness.saw(alike, runs.len());
     Ok(alike)
 }
 
@@ -127,9 +128,10 @@ fn closed_of(shared: &Shared, runs: &[FinishedRun], answer: &[Row]) -> Work<Vec<
     })?;
     Ok(match found.into_iter().next() {
         Some((count, alike, _)) if usize::try_from(count) == Ok(runs.len()) => {
-            // A connection that gets ready closes none, and says nothing about those that follow.
-            if !runs.is_empty() {
-                shared.alikeness.saw(alike && runs.iter().all(has_no_more));
+            // Those that have more to tell are known by themselves, and are not tried in vain; and a connection that gets
+            // ready closes none, and says nothing about those that follow.
+            if !runs.is_empty() && runs.iter().all(has_no_more) {
+                shared.alikeness.saw(alike, runs.len());
             }
             vec![true; runs.len()]
         }
@@ -171,18 +173,29 @@ mod tests {
     fn e08_after_a_batch_that_was_not_alike_many_that_are_go_by_before_the_next_try() {
         let alikeness = Alikeness::default();
         assert!(alikeness.is_likely());
-        alikeness.saw(true);
+        alikeness.saw(true, 100);
         assert!(alikeness.is_likely());
-        alikeness.saw(false);
+        alikeness.saw(false, 100);
         for batch in 1..DOUBT {
-            alikeness.saw(true);
+            alikeness.saw(true, 100);
             assert!(!alikeness.is_likely(), "after {batch}");
         }
-        alikeness.saw(false);
+        alikeness.saw(false, 100);
         for _ in 0..DOUBT {
             assert!(!alikeness.is_likely(), "one that was not alike begins it anew");
-            alikeness.saw(true);
+            alikeness.saw(true, 100);
         }
         assert!(alikeness.is_likely());
+    }
+
+    #[test]
+    fn e08_single_runs_that_are_alike_do_not_earn_what_a_large_batch_spends() {
+        let alikeness = Alikeness::default();
+        alikeness.saw(false, 4000);
+        (0..1000).for_each(|_| alikeness.saw(true, 1));
+        assert!(!alikeness.is_likely());
+        alikeness.saw(false, 1);
+        (0..DOUBT).for_each(|_| alikeness.saw(true, 1));
+        assert!(alikeness.is_likely(), "what one of a kind costs is soon forgotten");
     }
 }

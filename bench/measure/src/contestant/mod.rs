@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tokio::sync::watch;
 
 /// Jobs that are enqueued in one call where a scenario says nothing else.
 const BATCH: usize = 1000;
@@ -47,6 +48,9 @@ struct Request {
     probes: usize,
     #[serde(default)]
     background_per_second: usize,
+    /// Whether somebody else enqueues the probes, so that the worker hears of them through the database.
+    #[serde(default)]
+    apart: bool,
     #[serde(default)]
     seconds: f64,
     #[serde(default)]
@@ -56,6 +60,30 @@ struct Request {
     per_second: Option<f64>,
     #[serde(default)]
     schedules: usize,
+    /// What is said on stdin meanwhile.
+    #[serde(skip, default = "listen")]
+    heard: watch::Receiver<Heard>,
+}
+
+/// What whoever asked has said last.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Heard {
+    Nothing,
+    Line(String),
+    /// He has gone away, or wants nothing more.
+    Gone,
+}
+
+/// Listens on stdin from now on.
+fn listen() -> watch::Receiver<Heard> {
+    let (tell, heard) = watch::channel(Heard::Nothing);
+    std::thread::spawn(move || {
+        for line in std::io::stdin().lines().map_while(Result::ok) {
+            tell.send_replace(Heard::Line(line));
+        }
+        tell.send_replace(Heard::Gone);
+    });
+    heard
 }
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -95,6 +123,24 @@ impl Request {
     fn time(&self) -> Duration {
         Duration::from_secs_f64(self.seconds)
     }
+
+    /// Says that everything is set up, and waits until it is to begin.
+    async fn ready(&self, mut about: Value) -> Outcome<()> {
+        about["event"] = "ready".into();
+        say(&about);
+        let mut heard = self.heard.clone();
+        match &*heard.wait_for(|heard| *heard != Heard::Nothing).await? {
+            Heard::Line(line) if line == "go" => Ok(()),
+            other => Err(format!("`go` was to come, and {other:?} came").into()),
+        }
+    }
+
+    /// Waits until nobody listens any more.
+    async fn is_left_alone(&self) {
+        // Whoever listens on stdin tells it before he goes.
+        let mut heard = self.heard.clone();
+        let _gone = heard.wait_for(|heard| *heard == Heard::Gone).await;
+    }
 }
 
 /// Does what the argument says.
@@ -113,35 +159,33 @@ fn run() -> Outcome<()> {
     let request: Request = serde_json::from_str(&text)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     runtime.block_on(async {
-        let done = match request.who.as_str() {
-            "punctual" => ours::run(&request).await?,
-            "raw" if request.is_sqlite() => raw_sqlite::run(&request).await?,
-            "raw" => raw::run(&request).await?,
-            "raw-large" => raw::run_in_large_batches(&request).await?,
-            "bare" => bare::run(&request).await?,
-            other => return Err(format!("nobody is called `{other}`").into()),
+        let done = tokio::select! {
+            done = play(&request) => done?,
+            () = request.is_left_alone(), if request.scenario != "about" => {
+                return Err("whoever asked has gone away, and nobody wants to know any more".into());
+            }
         };
         say(&done);
         // Whoever listens looks at this process before it lets it go.
-        tokio::task::spawn_blocking(|| std::io::copy(&mut std::io::stdin(), &mut std::io::sink())).await??;
+        request.is_left_alone().await;
         Ok(())
     })
+}
+
+async fn play(request: &Request) -> Outcome<Value> {
+    match request.who.as_str() {
+        "punctual" => ours::run(request).await,
+        "raw" if request.is_sqlite() => raw_sqlite::run(request).await,
+        "raw" => raw::run(request).await,
+        "raw-large" => raw::run_in_large_batches(request).await,
+        "bare" => bare::run(request).await,
+        other => Err(format!("nobody is called `{other}`").into()),
+    }
 }
 
 #[expect(clippy::print_stdout, reason = "the protocol is spoken there")]
 fn say(line: &Value) {
     println!("{line}");
-}
-
-/// Says that everything is set up, and waits until it is to begin.
-async fn ready(mut about: Value) -> Outcome<()> {
-    about["event"] = "ready".into();
-    say(&about);
-    let line = tokio::task::spawn_blocking(|| std::io::stdin().lines().next()).await?;
-    match line.transpose()?.as_deref() {
-        Some("go") => Ok(()),
-        other => Err(format!("`go` was to come, and {other:?} came").into()),
-    }
 }
 
 /// A file that may lose what it has promised does not count, by what the very connection says that is measured.
@@ -167,6 +211,33 @@ async fn watch_depth(counted: Arc<Counted>, time: Duration) -> Vec<usize> {
         depths.push(counted.made(0).saturating_sub(counted.now()));
     }
     depths
+}
+
+/// Jobs that are due at a steady pace, in small batches.
+struct Pace {
+    per_second: usize,
+    began: Instant,
+    ticks: tokio::time::Interval,
+    made: usize,
+}
+
+impl Pace {
+    fn of(per_second: usize) -> Self {
+        Self { per_second, began: Instant::now(), ticks: tokio::time::interval(Duration::from_millis(10)), made: 0 }
+    }
+
+    /// Waits until some are due; says how many.
+    async fn next(&mut self) -> Outcome<usize> {
+        loop {
+            self.ticks.tick().await;
+            let due = usize::try_from(self.began.elapsed().as_micros())? * self.per_second / 1_000_000;
+            let some = due - self.made;
+            if some > 0 {
+                self.made = due;
+                return Ok(some);
+            }
+        }
+    }
 }
 
 /// From one probe to the next.

@@ -1,10 +1,10 @@
 //! Punctual as a contestant: a program that embeds it, with the usual options or with the best ones.
 
 use super::{
-    FIRST_PROBES, Request, Settings, WARM_UP, account, batches, check_durable, milliseconds, pause, ready, watch_depth,
+    FIRST_PROBES, Pace, Request, Settings, WARM_UP, account, batches, check_durable, milliseconds, pause, watch_depth,
 };
 use crate::Outcome;
-use crate::node::Noop;
+use crate::node::{Beats, Noop};
 use jiff::{SignedDuration, Timestamp};
 use punctual_core::job::NewJob;
 use punctual_core::name::Name;
@@ -18,6 +18,7 @@ use punctual_store_postgres::{PostgresOptions, PostgresStore, connect_client};
 use punctual_store_sqlite::{SqliteOptions, SqliteStore};
 use serde_json::{Value, json};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Copies the one schedule there is, under other names: as many as are wanted cannot be made by one call each within a
@@ -45,7 +46,7 @@ fn about() -> Value {
     json!({ "name": "Punctual", "version": env!("CARGO_PKG_VERSION"), "language": "Rust", "stores": ["postgres", "sqlite"],
             "keeps": "yes", "default": "as it comes", "best": "64 jobs at once, at least 500 claimed ahead",
             "scenarios": ["drain", "enqueue", "latency", "sustained", "slots"],
-            "jobs_default": 400_000, "jobs_best": 400_000, "jobs_default_sqlite": 200_000, "jobs_best_sqlite": 200_000 })
+            "jobs_default": 800_000, "jobs_best": 800_000, "jobs_default_sqlite": 200_000, "jobs_best_sqlite": 200_000 })
 }
 
 async fn open(request: &Request) -> Outcome<Arc<dyn Store>> {
@@ -88,7 +89,7 @@ async fn drain(request: &Request) -> Outcome<Value> {
     let seconds = began.elapsed().as_secs_f64();
     // As an idle node has it do; the reference has its statements prepared, too.
     store.warm_up().await?;
-    ready(json!({ "enqueued": request.jobs, "enqueue_seconds": seconds })).await?;
+    request.ready(json!({ "enqueued": request.jobs, "enqueue_seconds": seconds })).await?;
     let began = Instant::now();
     let node = Noop::start(Arc::clone(&store), options(request));
     node.counted.reaches(request.jobs).await;
@@ -103,7 +104,7 @@ async fn enqueue(request: &Request) -> Outcome<Value> {
         store.enqueue_jobs(jobs(1)).await?;
     }
     let before = account::count(&request.url).await?.jobs;
-    ready(json!({})).await?;
+    request.ready(json!({})).await?;
     let began = Instant::now();
     if let Some(callers) = request.single_callers() {
         let one = move |_| {
@@ -144,54 +145,50 @@ async fn latency(request: &Request) -> Outcome<Value> {
     let store = open(request).await?;
     let mut node = Noop::start(Arc::clone(&store), options(request));
     node.is_ready().await?;
+    let maker = if request.apart { open(request).await? } else { Arc::clone(&store) };
     for _ in 0..FIRST_PROBES {
-        start_one(&store, &mut node).await?;
+        start_one(&maker, &mut node).await?;
     }
-    ready(json!({})).await?;
-    let background = tokio::spawn(produce_at(Arc::clone(&store), request.background_per_second));
+    request.ready(json!({})).await?;
+    let over = Arc::new(AtomicBool::new(false));
+    let background = tokio::spawn(produce_at(Arc::clone(&maker), request.background_per_second, Arc::clone(&over)));
     let mut waits = Vec::new();
     for probe in 0..request.probes {
         tokio::time::sleep(pause(probe)).await;
-        waits.push(start_one(&store, &mut node).await?);
+        waits.push(start_one(&maker, &mut node).await?);
     }
-    background.abort();
-    let produced = account::count(&request.url).await?.jobs - i64::try_from(FIRST_PROBES + request.probes)?;
-    let produced = usize::try_from(produced)?;
+    over.store(true, Ordering::SeqCst);
+    background.await??;
+    let probes = i64::try_from(FIRST_PROBES + request.probes)?;
+    let account = account::count(&request.url).await?;
+    let produced = usize::try_from(account.jobs - probes)?;
     node.counted.reaches(produced).await;
-    Ok(
-        json!({ "event": "done", "ms": waits, "background_handled": node.counted.now(), "background_enqueued": produced }),
-    )
+    node.settles(&*store).await?;
+    let account = account::count(&request.url).await?;
+    Ok(json!({ "event": "done", "ms": waits, "left": account.left, "background_handled": account.runs - probes,
+               "background_enqueued": produced }))
 }
 
 /// Milliseconds from before the call that enqueues a job to its start.
-async fn start_one(store: &Arc<dyn Store>, node: &mut Noop) -> Outcome<f64> {
+async fn start_one(maker: &Arc<dyn Store>, node: &mut Noop) -> Outcome<f64> {
     let asked = Instant::now();
-    store.enqueue_jobs(vec![NewJob::new(Target::task("probe"))]).await?;
+    maker.enqueue_jobs(vec![NewJob::new(Target::task("probe"))]).await?;
     Ok(milliseconds(node.next_probe().await?.0.duration_since(asked)))
 }
 
-/// So many jobs a second, in small batches, until it is given up.
-async fn produce_at(store: Arc<dyn Store>, per_second: usize) -> Outcome<()> {
-    if per_second == 0 {
-        return Ok(());
+/// So many jobs a second until it is over.
+async fn produce_at(store: Arc<dyn Store>, per_second: usize, over: Arc<AtomicBool>) -> Outcome<()> {
+    let mut due = Pace::of(per_second);
+    while per_second > 0 && !over.load(Ordering::SeqCst) {
+        store.enqueue_jobs(jobs(due.next().await?)).await?;
     }
-    let mut ticks = tokio::time::interval(Duration::from_millis(10));
-    let began = Instant::now();
-    let mut made = 0_usize;
-    loop {
-        ticks.tick().await;
-        let due = usize::try_from(began.elapsed().as_micros())? * per_second / 1_000_000;
-        if due > made {
-            store.enqueue_jobs(jobs(due - made)).await?;
-            made = due;
-        }
-    }
+    Ok(())
 }
 
 async fn sustained(request: &Request) -> Outcome<Value> {
     let store = open(request).await?;
     let node = Noop::start(Arc::clone(&store), options(request));
-    ready(json!({})).await?;
+    request.ready(json!({})).await?;
     let began = Instant::now();
     let depths = tokio::spawn(watch_depth(Arc::clone(&node.counted), request.time()));
     while began.elapsed() < request.time() {
@@ -208,13 +205,15 @@ async fn sustained(request: &Request) -> Outcome<Value> {
     node.settles(&*store).await?;
     let account = account::count(&request.url).await?;
     Ok(json!({ "event": "done", "handled_in_time": in_time, "produced": produced, "handled": node.counted.now(),
-               "left": account.left, "kept": account.runs, "seconds": seconds, "depths": depths.await? }))
+               "distinct": account.runs, "left": account.left, "kept": account.runs, "seconds": seconds, "depths": depths.await? }))
 }
 
 /// Many schedules that are due at the same minute.
 async fn slots(request: &Request) -> Outcome<Value> {
     let store = open(request).await?;
-    let mut node = Noop::start(Arc::clone(&store), options(request));
+    let options = options(request);
+    let beats = Arc::new(Beats::each(options.heartbeat));
+    let mut node = Noop::start(Arc::clone(&store), NodeOptions { meter: Arc::clone(&beats) as _, ..options });
     node.is_ready().await?;
     // They all begin with the minute after the next one if that is too near.
     let at = next_minute(SignedDuration::from_secs(15 + i64::try_from(request.schedules / 5000)?))?;
@@ -222,7 +221,7 @@ async fn slots(request: &Request) -> Outcome<Value> {
     store.create_schedule(ScheduleDefinition::new(Name::new("slot")?, timing, Target::task("probe"))).await?;
     let client = connect_client(&request.url).await?.0;
     client.execute(COPY_SCHEDULE, &[&i64::try_from(request.schedules)?]).await?;
-    ready(json!({ "due_in": at.duration_since(Timestamp::now()).as_secs_f64() })).await?;
+    request.ready(json!({ "due_in": at.duration_since(Timestamp::now()).as_secs_f64() })).await?;
     let mut waits = Vec::new();
     let give_up = tokio::time::sleep(
         Duration::try_from(at.duration_since(Timestamp::now())).unwrap_or_default() + Duration::from_secs(120),
@@ -238,7 +237,7 @@ async fn slots(request: &Request) -> Outcome<Value> {
     let account = account::count(&request.url).await?;
     Ok(
         json!({ "event": "done", "missed": request.schedules - waits.len(), "ms": waits, "kept": account.runs, "left": account.left,
-               "heartbeats_missed": node.counted.fenced() }),
+               "heartbeats_missed": beats.missed(), "leases_lost": node.counted.fenced() }),
     )
 }
 

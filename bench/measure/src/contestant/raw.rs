@@ -1,6 +1,6 @@
 //! Hand-written SQL as a contestant: the limit of the database for the same row moves on the same tables.
 
-use super::{FIRST_PROBES, Request, WARM_UP, account, batches, milliseconds, pause, ready, watch_depth};
+use super::{FIRST_PROBES, Pace, Request, WARM_UP, account, batches, milliseconds, pause, watch_depth};
 use crate::Outcome;
 use crate::node::Counted;
 use crate::raw::postgres::Raw;
@@ -10,6 +10,8 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use tokio::sync::mpsc;
+use uuid::Uuid;
 
 /// Connections that drain at the same time: one for each processor of a small machine.
 const CONNECTIONS: usize = 2;
@@ -49,7 +51,7 @@ fn about() -> Value {
     json!({ "name": "raw SQL", "version": env!("CARGO_PKG_VERSION"), "language": "Rust", "stores": ["postgres", "sqlite"],
             "keeps": "yes", "default": "two connections, batches of 1000; but for `sustained`, claims travel with the last finish",
             "best": "the same", "scenarios": ["drain", "enqueue", "latency", "sustained", "slots"],
-            "jobs_default": 400_000, "jobs_best": 400_000, "jobs_default_sqlite": 200_000, "jobs_best_sqlite": 200_000 })
+            "jobs_default": 800_000, "jobs_best": 800_000, "jobs_default_sqlite": 200_000, "jobs_best_sqlite": 200_000 })
 }
 
 /// Connections to a database whose tables were made by the store.
@@ -75,7 +77,7 @@ async fn drain(request: &Request, batch: usize) -> Outcome<Value> {
     let mut raws = open(request, CONNECTIONS).await?;
     let began = Instant::now();
     fill(&mut raws[0], request.jobs, request.batch()).await?;
-    ready(json!({ "enqueued": request.jobs, "enqueue_seconds": began.elapsed().as_secs_f64() })).await?;
+    request.ready(json!({ "enqueued": request.jobs, "enqueue_seconds": began.elapsed().as_secs_f64() })).await?;
     let began = Instant::now();
     let mut handled = 0;
     let tasks: Vec<_> = raws.into_iter().map(|mut raw| tokio::spawn(async move { raw.drain(batch).await })).collect();
@@ -92,7 +94,7 @@ async fn enqueue(request: &Request) -> Outcome<Value> {
         fill(raw, WARM_UP, 1).await?;
     }
     let before = account::count(&request.url).await?.jobs;
-    ready(json!({})).await?;
+    request.ready(json!({})).await?;
     let began = Instant::now();
     let (share, batch) =
         (request.jobs / raws.len(), if request.single_callers().is_some() { 1 } else { request.batch() });
@@ -106,8 +108,11 @@ async fn enqueue(request: &Request) -> Outcome<Value> {
     Ok(account::count(&request.url).await?.enqueued(before, enqueued, seconds))
 }
 
-/// One connection writes and tells, another one waits and claims.
+/// One connection writes and tells, another one waits and claims; beside other jobs, whoever comes to it claims.
 async fn latency(request: &Request) -> Outcome<Value> {
+    if request.background_per_second > 0 {
+        return latency_beside_others(request).await;
+    }
     let mut raws = open(request, 2).await?;
     let (mut tell, mut waits) = (raws.remove(0), Vec::new());
     let claims = raws.remove(0);
@@ -116,24 +121,94 @@ async fn latency(request: &Request) -> Outcome<Value> {
     for probe in 0..FIRST_PROBES + request.probes {
         if probe == FIRST_PROBES {
             waits.clear();
-            ready(json!({})).await?;
+            request.ready(json!({})).await?;
         }
         tokio::time::sleep(pause(probe)).await;
         let asked = Instant::now();
-        tell.enqueue_and_tell().await?;
+        let id = tell.enqueue_and_tell().await?;
         told.recv().await.ok_or("the connection ended")?;
         let ids = claims.claim(1).await?;
+        if ids != [id] {
+            return Err(format!("{id} was to be claimed, and {ids:?} were").into());
+        }
         waits.push(milliseconds(asked.elapsed()));
         claims.finish(&ids).await?;
     }
-    Ok(json!({ "event": "done", "ms": waits, "background_handled": 0, "background_enqueued": 0 }))
+    let account = account::count(&request.url).await?;
+    Ok(json!({ "event": "done", "ms": waits, "left": account.left, "background_handled": 0,
+               "background_enqueued": account.jobs - i64::try_from(FIRST_PROBES + request.probes)? }))
+}
+
+/// When the claims of probes had been answered.
+type Starts = mpsc::UnboundedReceiver<(Uuid, Instant)>;
+
+/// Probes among jobs that come at a steady pace: one connection writes these, one the probes, and two work.
+async fn latency_beside_others(request: &Request) -> Outcome<Value> {
+    let mut raws = open(request, CONNECTIONS + 2).await?;
+    let (mut others, mut probes) = (raws.remove(0), raws.remove(0));
+    let (over, batch) = (Arc::new(AtomicBool::new(false)), request.batch());
+    let (tell, mut starts): (_, Starts) = mpsc::unbounded_channel();
+    let work = |raw: Raw| {
+        let (over, tell) = (Arc::clone(&over), tell.clone());
+        tokio::spawn(async move {
+            loop {
+                let is_over = over.load(Ordering::SeqCst);
+                let ids = raw.claim(batch).await?;
+                let now = Instant::now();
+                for id in &ids {
+                    // Nobody may be waiting any more.
+                    let _gone = tell.send((*id, now));
+                }
+                raw.finish(&ids).await?;
+                match ids.len() {
+                    0 if is_over => return Outcome::Ok(()),
+                    0 => tokio::time::sleep(LOOK).await,
+                    _ => {}
+                }
+            }
+        })
+    };
+    let workers: Vec<_> = raws.into_iter().map(work).collect();
+    request.ready(json!({})).await?;
+    let (pace, stop) = (request.background_per_second, Arc::clone(&over));
+    let background = tokio::spawn(async move {
+        let (mut due, mut made) = (Pace::of(pace), 0);
+        while !stop.load(Ordering::SeqCst) {
+            let some = due.next().await?;
+            others.enqueue(some).await?;
+            made += some;
+        }
+        Outcome::Ok(made)
+    });
+    let mut waits = Vec::new();
+    for probe in 0..request.probes {
+        tokio::time::sleep(pause(probe)).await;
+        let asked = Instant::now();
+        let id = probes.enqueue_and_tell().await?;
+        let started = loop {
+            let (started, at) = starts.recv().await.ok_or("nobody works")?;
+            if started == id {
+                break at;
+            }
+        };
+        waits.push(milliseconds(started.duration_since(asked)));
+    }
+    over.store(true, Ordering::SeqCst);
+    let made = background.await??;
+    for worker in workers {
+        worker.await??;
+    }
+    let account = account::count(&request.url).await?;
+    let handled = account.runs - i64::try_from(request.probes)?;
+    Ok(json!({ "event": "done", "ms": waits, "left": account.left, "background_handled": handled,
+               "background_enqueued": made }))
 }
 
 /// One connection produces and two work.
 async fn sustained(request: &Request) -> Outcome<Value> {
     let mut raws = open(request, CONNECTIONS + 1).await?;
     let mut producer = raws.remove(0);
-    ready(json!({})).await?;
+    request.ready(json!({})).await?;
     let (counted, over) = (Arc::new(Counted::default()), Arc::new(AtomicBool::new(false)));
     let began = Instant::now();
     let depths = tokio::spawn(watch_depth(Arc::clone(&counted), request.time()));
@@ -171,14 +246,14 @@ async fn sustained(request: &Request) -> Outcome<Value> {
     }
     let account = account::count(&request.url).await?;
     Ok(json!({ "event": "done", "handled_in_time": in_time, "produced": counted.made(0), "handled": counted.now(),
-               "left": account.left, "kept": account.runs, "seconds": seconds, "depths": depths.await? }))
+               "distinct": account.runs, "left": account.left, "kept": account.runs, "seconds": seconds, "depths": depths.await? }))
 }
 
 /// Many slots that are due: fired by two connections and run by another, batch by batch, until all have ended.
 async fn slots(request: &Request) -> Outcome<Value> {
     let mut raws = open(request, CONNECTIONS + 1).await?;
     raws[0].make_due_schedules(request.schedules).await?;
-    ready(json!({ "due_in": 0 })).await?;
+    request.ready(json!({ "due_in": 0 })).await?;
     let (runs, batch) = (raws.remove(0), request.batch());
     let began = Instant::now();
     let fire = |mut raw: Raw| async move {

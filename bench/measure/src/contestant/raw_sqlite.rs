@@ -1,6 +1,6 @@
 //! Hand-written SQL on a file: one connection, because a file has one writer.
 
-use super::{Request, account, batches, check_durable, ready};
+use super::{Request, account, batches, check_durable};
 use crate::Outcome;
 use crate::raw::sqlite::Raw;
 use punctual_store_sqlite::{SqliteOptions, SqliteStore};
@@ -25,7 +25,7 @@ async fn drain(request: &Request, raw: &mut Raw) -> Outcome<Value> {
     for some in batches(request.jobs, request.batch()) {
         raw.enqueue(some)?;
     }
-    ready(json!({ "enqueued": request.jobs, "enqueue_seconds": began.elapsed().as_secs_f64() })).await?;
+    request.ready(json!({ "enqueued": request.jobs, "enqueue_seconds": began.elapsed().as_secs_f64() })).await?;
     let began = Instant::now();
     let handled = raw.drain(request.batch())?;
     let seconds = began.elapsed().as_secs_f64();

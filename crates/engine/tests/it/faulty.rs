@@ -43,9 +43,11 @@ pub struct FaultyStore {
     happened: [AtomicUsize; 2],
     cut_off: AtomicBool,
     /// Whose success cannot be stored.
-    refused: Mutex<Option<JobId>>,
+    refused: Mutex<Vec<JobId>>,
     /// How many ends were reported at once, in order.
     pub reports: Mutex<Vec<usize>>,
+    /// How many jobs were given back at once, in order.
+    pub given_back: Mutex<Vec<usize>>,
     /// How often it was asked to get ready.
     pub warmed: AtomicUsize,
     /// How often it was asked for jobs.
@@ -59,8 +61,9 @@ impl FaultyStore {
             armed: Mutex::new(None),
             happened: [AtomicUsize::new(0), AtomicUsize::new(0)],
             cut_off: AtomicBool::new(false),
-            refused: Mutex::new(None),
+            refused: Mutex::new(Vec::new()),
             reports: Mutex::new(Vec::new()),
+            given_back: Mutex::new(Vec::new()),
             warmed: AtomicUsize::new(0),
             looks: AtomicUsize::new(0),
         })
@@ -81,15 +84,15 @@ impl FaultyStore {
         self.cut_off.store(on, Ordering::SeqCst);
     }
 
-    /// Lets no report through that says that a job has succeeded.
-    pub fn refuse_success_of(&self, job: JobId) {
-        *self.refused.lock().unwrap() = Some(job);
+    /// Lets no report through that says that one of these jobs has succeeded.
+    pub fn refuse_success_of(&self, jobs: &[JobId]) {
+        *self.refused.lock().unwrap() = jobs.to_vec();
     }
 
     fn look_at(&self, runs: &[FinishedRun]) -> StoreResult<()> {
         self.reports.lock().unwrap().push(runs.len());
-        let refused = *self.refused.lock().unwrap();
-        if runs.iter().any(|run| Some(run.job_id) == refused && run.outcome == Outcome::Completed) {
+        let refused = self.refused.lock().unwrap();
+        if runs.iter().any(|run| run.outcome == Outcome::Completed && refused.contains(&run.job_id)) {
             return Err(StoreError::Internal("its output is too strange".into()));
         }
         Ok(())
@@ -234,6 +237,11 @@ macro_rules! pass_on {
                 Ok(closed)
             }
 
+            async fn give_back_if_leased(&self, lease: Lease, jobs: Vec<JobId>) -> StoreResult<Vec<JobId>> {
+                self.given_back.lock().unwrap().push(jobs.len());
+                self.reach()?.give_back_if_leased(lease, jobs).await
+            }
+
             $( async fn $verb(&self $(, $arg: $type)*) -> StoreResult<$answer> {
                 self.reach()?.$verb($($arg),*).await
             } )+
@@ -278,7 +286,6 @@ pass_on! {
     async fn register_node(&self, node: NewNode) -> Lease;
     async fn heartbeat_if_leased(&self, lease: Lease) -> Heartbeat;
     async fn node_pulses(&self) -> Vec<NodePulse>;
-    async fn give_back_if_leased(&self, lease: Lease, jobs: Vec<JobId>) -> Vec<JobId>;
     async fn add_artifacts_if_leased(&self, lease: Lease, job: JobId, artifacts: Vec<Artifact>) -> ();
     async fn artifacts(&self, job: JobId) -> Vec<Artifact>;
     async fn leave_if_leased(&self, lease: Lease) -> ();

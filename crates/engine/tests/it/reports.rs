@@ -69,7 +69,7 @@ async fn c09_an_end_that_cannot_be_stored_becomes_a_failure_and_the_others_are_s
     const ENDS: usize = 100;
     let mut world = World::with(ENDS, 0).await;
     let jobs = world.enqueue_many(ENDS).await;
-    world.faulty.refuse_success_of(jobs[33]);
+    world.faulty.refuse_success_of(&jobs[33..34]);
     assert_eq!(world.desk.exchange(true).await.unwrap().claimed, ENDS);
     until_all_have_ended(&mut world).await;
     assert_eq!(world.desk.exchange(true).await.unwrap().closed, ENDS);
@@ -81,4 +81,39 @@ async fn c09_an_end_that_cannot_be_stored_becomes_a_failure_and_the_others_are_s
     }
     let calls = world.faulty.reports.lock().unwrap().len();
     assert!(calls <= 2 * 8, "{calls} calls");
+}
+
+/// A node must hear of cancels and of its own end meanwhile: it does not look for all of them in one go.
+#[tokio::test]
+async fn c09_where_many_ends_cannot_be_stored_some_wait_for_the_next_report() {
+    const ENDS: usize = 100;
+    let mut world = World::with(ENDS, 0).await;
+    let jobs = world.enqueue_many(ENDS).await;
+    world.faulty.refuse_success_of(&jobs[..40]);
+    assert_eq!(world.desk.exchange(true).await.unwrap().claimed, ENDS);
+    until_all_have_ended(&mut world).await;
+    let mut tries = 0;
+    while !world.desk.is_clear() {
+        tries += 1;
+        assert_eq!(world.desk.exchange(true).await.is_ok(), tries == 3, "try {tries}");
+    }
+    assert_eq!(tries, 3);
+    for (at, job) in jobs.into_iter().enumerate() {
+        let outcome = world.real.run(job).await.unwrap().unwrap().outcome;
+        assert_eq!(outcome, if at < 40 { Outcome::Failed } else { Outcome::Completed }, "{at}");
+    }
+}
+
+#[tokio::test]
+async fn c08_thousands_that_have_not_begun_go_back_some_at_a_time() {
+    let world = World::with(4, 0).await;
+    let mut jobs = world.enqueue_many(2500).await;
+    assert_eq!(world.claim_unseen(jobs.len()).await, jobs.len());
+    assert_eq!(world.desk.give_back(jobs.clone()).await.unwrap(), jobs.len());
+    assert_eq!(*world.faulty.given_back.lock().unwrap(), [1000, 1000, 500]);
+    let queued = world.real.queued_jobs("default", None, jobs.len() + 1).await.unwrap();
+    let mut queued: Vec<_> = queued.into_iter().map(|queued| queued.place.job_id).collect();
+    jobs.sort_unstable();
+    queued.sort_unstable();
+    assert_eq!(queued, jobs);
 }

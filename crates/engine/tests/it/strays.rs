@@ -11,6 +11,7 @@ use punctual_engine::lease::HeldLease;
 use punctual_engine::targets::task::{Context, Handler, TaskError};
 use punctual_engine::work::Executors;
 use punctual_store_sqlite::{SqliteOptions, SqliteStore};
+use punctual_testkit::steps::claim_request;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -66,6 +67,11 @@ impl World {
     /// Jobs that end at once.
     pub async fn enqueue_many(&self, count: usize) -> Vec<JobId> {
         self.real.enqueue_jobs(vec![NewJob::new(Target::task("work")); count]).await.unwrap()
+    }
+
+    /// The store hands out jobs to this node, and the desk does not hear of it; says how many.
+    pub async fn claim_unseen(&self, limit: usize) -> usize {
+        self.real.claim_jobs_if_leased(claim_request(self.lease, limit)).await.unwrap().len()
     }
 
     async fn state(&self, job: JobId) -> JobState {
