@@ -116,9 +116,7 @@ async fn on(place: Place<'_>, sizes: Sizes, sheet: &mut Sheet, survey: &mut Surv
             let numbers = [Cell::number(*few, 0), Cell::number(*many, 0), Cell::number(*ratio, 2)];
             table.row(words.into_iter().chain(numbers).chain([Cell::range(*middle_half, 2)]));
         }
-        // At the size at which it is worst: what costs most need not be the most there can be.
-        if let Some(worst) = points.iter().min_by(|one, other| one.ratio.total_cmp(&other.ratio)) {
-            let most = points.last().map_or(0, |last| last.size);
+        if let Some((worst, most)) = worst(&points) {
             let of = format!("{store}, worst up to {}: with {}", counted(most), counted(worst.size));
             sheet.answer(growing.goal(), &of, worst.ratio);
         }
@@ -134,6 +132,14 @@ async fn on(place: Place<'_>, sizes: Sizes, sheet: &mut Sheet, survey: &mut Surv
         marks: vec![Mark::new(0.8, "goal: at least 0.8")],
     }));
     Ok(())
+}
+
+/// The size at which it is worst, because what costs most need not be the most there can be; and how far it grew. Before it
+/// has grown, both sides are alike, and what they differ in is noise.
+fn worst(points: &[Point]) -> Option<(&Point, i64)> {
+    let grown = if points.len() > 1 { &points[1..] } else { points };
+    let worst = grown.iter().min_by(|one, other| one.ratio.total_cmp(&other.ratio))?;
+    Some((worst, grown.last()?.size))
 }
 
 /// Lets one thing grow, and compares at each size.
@@ -182,7 +188,19 @@ fn number(size: i64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::sizes;
+    use super::{Point, sizes, worst};
+
+    #[test]
+    fn the_worst_size_is_judged_and_not_the_one_before_anything_has_grown() {
+        let point = |(size, ratio)| Point { size, rates: [1.0, ratio], ratio, middle_half: (ratio, ratio) };
+        let found = |points: &[(i64, f64)]| {
+            let points: Vec<Point> = points.iter().copied().map(point).collect();
+            worst(&points).map(|(worst, most)| (worst.size, most))
+        };
+        assert_eq!(found(&[(0, 0.7), (10, 0.8), (100, 0.9)]), Some((10, 100)));
+        assert_eq!(found(&[(0, 0.7)]), Some((0, 0)));
+        assert_eq!(found(&[]), None);
+    }
 
     #[test]
     fn sizes_go_from_the_least_to_the_most_in_factors_of_ten() {
