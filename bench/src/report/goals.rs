@@ -156,6 +156,23 @@ impl Goal {
         // The order of the table is that of the enum, which a test checks.
         ALL[self as usize].1
     }
+
+    /// Whether it asks about the best of the peers, which is known only if all of them play.
+    pub fn is_against_peers(self) -> bool {
+        matches!(
+            self,
+            Self::DrainAgainstPeerWithoutRecord
+                | Self::DrainAgainstPeerWithRecord
+                | Self::SustainedAgainstPeer
+                | Self::EnqueueOneCallerAgainstPeer
+                | Self::EnqueueManyCallersAgainstPeer
+                | Self::EnqueueBatchedAgainstPeer
+                | Self::StartMiddleAgainstPeer
+                | Self::StartTailAgainstPeer
+                | Self::ThousandSlotsAgainstPeer
+                | Self::SqliteDrainAgainstPeer
+        )
+    }
 }
 
 impl Wanted {

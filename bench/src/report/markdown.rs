@@ -10,8 +10,9 @@ const HEAD: &str = "# Results
 <!-- Made by `punctual-bench render` from `bench/results`. Do not edit: measure again. -->
 
 Every figure is a ratio to a reference that was measured in the same run, in alternating order, or stands beside one. None is
-given unless all jobs of the run were accounted for and the durability was read from that very database. What was tried is
-in [`NOTES.md`](NOTES.md).
+given unless all jobs of the run were accounted for and the durability was read from that very database. The line below each
+heading says on which commit, with which database and settings. Where it says \"from before\" instead, nobody knows them any
+more, durability included, and the goals are marked \"(old)\". What was tried is in [`NOTES.md`](NOTES.md).
 
 `cargo xtask bench SECTION` measures a section again, saves it in [`results`](results), and makes this page and its drawings
 anew; `cargo xtask bench render` only does the latter.
@@ -54,7 +55,8 @@ fn goals(sheets: &[Sheet]) -> Table {
         for sheet in sheets {
             for answer in sheet.answers.iter().filter(|answer| answer.goal == goal) {
                 let place = format!("[{}](#{})", sheet.key, anchor(&sheet.title));
-                line(&answer.of, wanted.spelled(answer.measured), &answer.verdict(), place);
+                let old = if sheet.machine.is_some() { "" } else { " (old)" };
+                line(&answer.of, wanted.spelled(answer.measured), &format!("{}{old}", answer.verdict()), place);
                 is_measured = true;
             }
         }
@@ -112,6 +114,9 @@ fn named(goal: Goal, of: &str) -> String {
 fn origin(sheet: &Sheet, usual: Option<&str>) -> String {
     let mut words = format!("`cargo xtask bench {}`, {}", sheet.command, sheet.measured);
     if let Some(machine) = &sheet.machine {
+        if let Some(commit) = &machine.commit {
+            let _infallible = write!(words, ", commit {commit}");
+        }
         if usual != Some(machine.hardware().as_str()) {
             let _infallible = write!(words, ", on {}", machine.hardware());
         }
@@ -120,7 +125,9 @@ fn origin(sheet: &Sheet, usual: Option<&str>) -> String {
         }
         let _infallible = write!(words, "; {}", machine.quiet());
     } else {
-        words.push_str("; from before machine and settings were kept with it");
+        words.push_str(
+            "; **from before machine, settings and durability were kept with it: nobody knows them any more**",
+        );
     }
     words.push('.');
     words

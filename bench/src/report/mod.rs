@@ -24,13 +24,35 @@ use crate::load::Outcome;
 
 /// With this among the arguments a sheet is printed and not kept, as for a trial with small numbers.
 pub const PRINT_ONLY: &str = "--print-only";
+/// With this a sheet is kept although not everybody played, or for a short time only; it says so.
+pub const PARTIAL: &str = "--partial";
+
+/// Whether one of these is among the arguments.
+pub fn is_asked_for(option: &str) -> bool {
+    std::env::args().any(|argument| argument == option)
+}
 
 /// Says where and when it was measured, prints the sheet, saves it, and renders all that are saved.
-pub fn keep(mut sheet: Sheet, survey: Survey) -> Outcome<()> {
+pub fn keep(sheet: Sheet, survey: Survey) -> Outcome<()> {
+    print(sheet, survey, None)
+}
+
+/// The same for a sheet that is not worth saving, for a reason.
+pub fn show(sheet: Sheet, survey: Survey, why_not_saved: &str) -> Outcome<()> {
+    print(sheet, survey, Some(why_not_saved.to_owned()))
+}
+
+fn print(mut sheet: Sheet, survey: Survey, why_not_saved: Option<String>) -> Outcome<()> {
     sheet.measured = jiff::Timestamp::now().strftime("%Y-%m-%d").to_string();
-    sheet.machine = Some(survey.end()?);
+    let machine = survey.end()?;
+    let why_not_saved = machine.in_memory().or(why_not_saved);
+    sheet.machine = Some(machine);
     println!("{}", markdown::section(&sheet, None));
-    if std::env::args().any(|argument| argument == PRINT_ONLY) {
+    if is_asked_for(PRINT_ONLY) {
+        return Ok(());
+    }
+    if let Some(why) = why_not_saved {
+        println!("not saved in {}: {why}", files::RESULTS);
         return Ok(());
     }
     let folder = files::folder();

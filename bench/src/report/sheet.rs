@@ -59,12 +59,13 @@ impl Sheet {
         self.answer_beside_raw(goal, of, measured, f64::NAN);
     }
 
-    /// The same, with what hand-written SQL has in the same run: a goal that it misses itself cannot be met.
+    /// The same, with what hand-written SQL has in the same run, which is told where it misses the goal itself.
     pub fn answer_beside_raw(&mut self, goal: Goal, of: &str, measured: f64, raw: f64) {
         // What could not be measured answers nothing.
         if measured.is_finite() {
             let raw = raw.is_finite().then(|| rounded(raw));
-            self.answers.push(Answer { goal, of: of.to_owned(), measured: rounded(measured), raw });
+            let measured = rounded(measured);
+            self.answers.push(Answer { goal, of: of.to_owned(), measured, raw, is_partly: false });
         }
     }
 }
@@ -83,17 +84,23 @@ pub struct Answer {
     /// What hand-written SQL has in the same run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub raw: Option<f64>,
+    /// Whether less was done than the goal asks about: not all peers played, or for a short time only.
+    #[serde(default, rename = "partly", skip_serializing_if = "std::ops::Not::not")]
+    pub is_partly: bool,
 }
 
 impl Answer {
-    /// Whether the goal is met, and if not, whether hand-written SQL meets it.
+    /// Whether the goal is met, and if not, whether hand-written SQL meets it: a reference, which proves nothing about what
+    /// can be reached.
     pub fn verdict(&self) -> String {
         let wanted = self.goal.wanted();
-        match self.raw.filter(|raw| !wanted.is_met(*raw)) {
+        let partly = if self.is_partly { "partly: " } else { "" };
+        let verdict = match self.raw.filter(|raw| !wanted.is_met(*raw)) {
             _ if wanted.is_met(self.measured) => "met".to_owned(),
-            Some(raw) => format!("**out of reach**: raw SQL has {}", wanted.spelled(raw)),
+            Some(raw) => format!("**not met**; raw SQL itself has {}", wanted.spelled(raw)),
             None => "**not met**".to_owned(),
-        }
+        };
+        format!("{partly}{verdict}")
     }
 }
 

@@ -1,21 +1,32 @@
 //! Looks at the machine while something is measured, and reads the durability from the very database it is measured on.
 
-use super::machine::{Engine, Machine};
-use crate::load::Outcome;
+use super::machine::{Engine, FILE_SYSTEM, Machine};
+use super::number::rounded;
+use crate::load::{Outcome, per_second};
 use punctual_store_sqlite::SqliteStore;
 use punctual_testkit::postgres::PrivateServer;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use tokio_postgres::Client;
+use std::path::Path;
+use std::process::Command;
+use std::time::Instant;
+use tokio_postgres::{Client, NoTls};
 
 /// What a server must have on, or nothing that it did counts.
 const MUST_BE_ON: [&str; 3] = ["fsync", "full_page_writes", "synchronous_commit"];
 /// What else is worth telling.
 const TOLD: [&str; 2] = ["shared_buffers", "wal_sync_method"];
+/// Rows that are committed one by one, to see how fast the disk is.
+const COMMITS: usize = 200;
+/// What the databases are called.
+const POSTGRES: &str = "PostgreSQL";
+const SQLITE: &str = "SQLite";
 
 /// A look at the machine that goes on until the sheet is kept.
 pub struct Survey {
     databases: Vec<Engine>,
+    commits_per_second: BTreeMap<String, f64>,
+    commit: Option<String>,
     /// Processes that count as ours together with all that they start: this one, and servers.
     roots: BTreeSet<u32>,
     at_begin: Ticks,
@@ -35,7 +46,8 @@ impl Survey {
     pub fn begin() -> Outcome<Self> {
         let roots = BTreeSet::from([std::process::id()]);
         let at_begin = Ticks::now(&roots)?;
-        Ok(Self { databases: Vec::new(), roots, at_begin })
+        let commit = commit(&super::files::folder());
+        Ok(Self { databases: Vec::new(), commits_per_second: BTreeMap::new(), commit, roots, at_begin })
     }
 
     /// Reads version and durability of a server that the benchmark has started; refuses one that may lose what it has
@@ -58,8 +70,13 @@ impl Survey {
         let version = show("server_version").await?;
         // Packagers write their own name behind it.
         let version = version.split(' ').next().unwrap_or_default().to_owned();
-        self.know(Engine { name: "PostgreSQL".to_owned(), version, settings });
-        let pid = fs::read_to_string(server.folder().join("data/postmaster.pid"))?;
+        let data = server.folder().join("data");
+        settings.extend(file_system_of(&data)?);
+        self.know(Engine { name: POSTGRES.to_owned(), version, settings });
+        if !self.commits_per_second.contains_key(POSTGRES) {
+            self.commits_per_second.insert(POSTGRES.to_owned(), rounded(postgres_commits(server).await?));
+        }
+        let pid = fs::read_to_string(data.join("postmaster.pid"))?;
         self.roots.insert(pid.lines().next().unwrap_or_default().trim().parse()?);
         Ok(())
     }
@@ -71,8 +88,14 @@ impl Survey {
             return Err(format!("not durable: {durability:?}; WAL and synchronous=FULL are needed").into());
         }
         let settings = [("journal_mode", "wal"), ("synchronous", "full")];
-        let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
-        self.know(Engine { name: "SQLite".to_owned(), version: rusqlite::version().to_owned(), settings });
+        let mut settings: BTreeMap<String, String> =
+            settings.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+        // All sections have their files in temporary folders.
+        settings.extend(file_system_of(&std::env::temp_dir())?);
+        self.know(Engine { name: SQLITE.to_owned(), version: rusqlite::version().to_owned(), settings });
+        if !self.commits_per_second.contains_key(SQLITE) {
+            self.commits_per_second.insert(SQLITE.to_owned(), rounded(sqlite_commits()?));
+        }
         Ok(())
     }
 
@@ -97,8 +120,68 @@ impl Survey {
             kernel: fs::read_to_string("/proc/sys/kernel/osrelease")?.trim().to_owned(),
             databases: self.databases,
             others_percent: percent(others, now.all - before.all),
+            commit: self.commit,
+            commits_per_second: self.commits_per_second,
         })
     }
+}
+
+/// Single rows that a server commits in a second, in a database that nobody measures in.
+async fn postgres_commits(server: &PrivateServer) -> Outcome<f64> {
+    let (client, connection) = tokio_postgres::connect(&server.url("postgres"), NoTls).await?;
+    tokio::spawn(connection);
+    client.batch_execute("CREATE TABLE single_commits (n integer)").await?;
+    let insert = client.prepare("INSERT INTO single_commits VALUES (1)").await?;
+    let began = Instant::now();
+    for _ in 0..COMMITS {
+        client.execute(&insert, &[]).await?;
+    }
+    let rate = per_second(COMMITS, began);
+    client.batch_execute("DROP TABLE single_commits").await?;
+    Ok(rate)
+}
+
+/// The same for a file of its own.
+fn sqlite_commits() -> Outcome<f64> {
+    let folder = tempfile::tempdir()?;
+    let file = rusqlite::Connection::open(folder.path().join("commits.db"))?;
+    file.execute_batch(
+        "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; CREATE TABLE single_commits (n integer)",
+    )?;
+    let mut insert = file.prepare("INSERT INTO single_commits VALUES (1)")?;
+    let began = Instant::now();
+    for _ in 0..COMMITS {
+        insert.execute([])?;
+    }
+    Ok(per_second(COMMITS, began))
+}
+
+/// The commit that a checkout is at, with `+` if it was changed since, other than by saving results; nothing without git.
+fn commit(folder: &Path) -> Option<String> {
+    let git = |arguments: &[&str]| {
+        let output = Command::new("git").arg("-C").arg(folder).args(arguments).output().ok()?;
+        output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    };
+    let commit = git(&["rev-parse", "--short", "HEAD"])?;
+    let all_but_results = [":/", ":(exclude)results", ":(exclude)plots", ":(exclude)RESULTS.md"];
+    let changed = git(&[&["status", "--porcelain", "--"], all_but_results.as_slice()].concat())?;
+    Some(if changed.is_empty() { commit } else { format!("{commit}+") })
+}
+
+/// The kind of file system of a folder, as one of a database's settings.
+fn file_system_of(folder: &Path) -> Outcome<Option<(String, String)>> {
+    let kind = file_system(&fs::read_to_string("/proc/self/mounts")?, &folder.canonicalize()?);
+    Ok(kind.map(|kind| (FILE_SYSTEM.to_owned(), kind)))
+}
+
+/// The same, by a list of what is mounted where: what was mounted last on the longest part of the path.
+pub fn file_system(mounts: &str, path: &Path) -> Option<String> {
+    let mounts = mounts.lines().filter_map(|line| {
+        let mut words = line.split(' ').skip(1);
+        Some((Path::new(words.next()?), words.next()?))
+    });
+    let above = mounts.filter(|(place, _)| path.starts_with(place));
+    above.max_by_key(|(place, _)| place.components().count()).map(|(_, kind)| kind.to_owned())
 }
 
 /// A share in percent with one digit; small sums of rounded ticks may come out below nothing.

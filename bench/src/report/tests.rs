@@ -2,14 +2,14 @@
 
 use super::files;
 use super::goals::{Bound, Goal};
-use super::machine::{Engine, Machine};
+use super::machine::{Engine, FILE_SYSTEM, Machine};
 use super::markdown;
 use super::number::{rounded, spelled, with_unit};
 use super::plot::{Bar, Bars, Group, Mark, Plot, Tone};
-use super::sheet::{Cell, Sheet, Table};
-use super::survey::{Process, of_trees, percent, process, whole_machine};
+use super::sheet::{Answer, Cell, Sheet, Table};
+use super::survey::{Process, file_system, of_trees, percent, process, whole_machine};
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 fn sheet() -> Sheet {
     let mut sheet = Sheet::new("drain", "Draining a queue", "drain");
@@ -44,20 +44,73 @@ fn sheet() -> Sheet {
             settings: [("fsync".to_owned(), "on".to_owned())].into(),
         }],
         others_percent: 30.0,
+        commit: Some("abc1234+".to_owned()),
+        commits_per_second: [("PostgreSQL".to_owned(), 7_012.3)].into(),
     });
     sheet
 }
 
 #[test]
-fn a_goal_that_hand_written_sql_misses_itself_is_out_of_reach_and_not_merely_missed() {
+fn what_hand_written_sql_has_is_told_where_it_misses_the_goal_itself() {
     let mut sheet = sheet();
     sheet.answers.clear();
     let goal = Goal::EnqueueBatchedAgainstPeer;
     for (measured, raw) in [(1.5, 1.7), (1.5, 2.2), (2.1, 1.7), (1.5, f64::NAN)] {
         sheet.answer_beside_raw(goal, "", measured, raw);
     }
-    let said: Vec<String> = sheet.answers.iter().map(super::sheet::Answer::verdict).collect();
-    assert_eq!(said, ["**out of reach**: raw SQL has 1.70×", "**not met**", "met", "**not met**"]);
+    let said: Vec<String> = sheet.answers.iter().map(Answer::verdict).collect();
+    assert_eq!(said, ["**not met**; raw SQL itself has 1.70×", "**not met**", "met", "**not met**"]);
+}
+
+#[test]
+fn a_verdict_on_a_part_says_so() {
+    let mut sheet = sheet();
+    for answer in &mut sheet.answers {
+        answer.is_partly = answer.goal.is_against_peers();
+    }
+    let said: Vec<String> = sheet.answers.iter().map(Answer::verdict).collect();
+    assert_eq!(said, ["met", "partly: **not met**"]);
+    let kept = serde_json::to_string(&sheet).expect("a sheet");
+    assert_eq!(kept.matches("\"partly\":true").count(), 1);
+    assert_eq!(serde_json::from_str::<Sheet>(&kept).expect("the same sheet"), sheet);
+    let against_peers: Vec<&str> =
+        Goal::all().filter(|goal| goal.is_against_peers()).map(|goal| goal.wanted().words).collect();
+    assert_eq!(against_peers.len(), Goal::all().filter(|goal| goal.wanted().words.contains("peer")).count());
+    assert!(against_peers.iter().all(|words| words.contains("the best peer")), "{against_peers:?}");
+}
+
+#[test]
+fn a_result_of_which_machine_and_durability_are_not_known_is_marked() {
+    let old = Sheet { machine: None, ..sheet() };
+    let page = markdown::page(&[old]);
+    assert!(page.contains("| met (old) ") && page.contains("**not met** (old)"), "{page}");
+    assert!(page.contains("**from before machine, settings and durability were kept with it"), "{page}");
+    assert!(!markdown::page(&[sheet()]).contains("met (old)"));
+}
+
+#[test]
+fn what_is_kept_in_memory_is_not_durable() {
+    let mut machine = sheet().machine.expect("a machine");
+    assert_eq!(machine.in_memory(), None, "of old results nothing is known");
+    let mut is_in = |kind: &str| {
+        machine.databases[0].settings.insert(FILE_SYSTEM.to_owned(), kind.to_owned());
+        machine.in_memory()
+    };
+    assert_eq!(is_in("ext4"), None);
+    let words = is_in("tmpfs").expect("a reason");
+    assert!(words.contains("PostgreSQL") && words.contains("tmpfs"), "{words}");
+}
+
+#[test]
+fn a_folder_is_in_the_file_system_that_was_mounted_last_above_it() {
+    let mounts =
+        "/dev/vda / ext4 rw 0 0\ntmpfs /tmp tmpfs rw 0 0\n/dev/vdb /tmp xfs rw 0 0\ntmpfs /tmpfiles tmpfs rw 0 0\n";
+    let kind = |path: &str| file_system(mounts, Path::new(path)).unwrap_or_default();
+    assert_eq!(
+        (kind("/var/lib"), kind("/tmp/one"), kind("/tmpfiles/a")),
+        ("ext4".into(), "xfs".into(), "tmpfs".into())
+    );
+    assert_eq!(file_system("", Path::new("/")), None);
 }
 
 /// If this fails, `punctual-bench render` was not run after a result had changed, or somebody wrote by hand.
@@ -149,7 +202,10 @@ fn the_page_says_where_it_was_measured_and_who_else_was_there() {
     let page = markdown::page(&[sheet()]);
     assert!(page.contains("Measured on 2 cores (Sundial), 8.0 GB of memory, Linux 6.1"), "{page}");
     assert!(
-        page.contains("`cargo xtask bench drain`, 2026-11-16, with PostgreSQL 15.1 (fsync on); others used 30 %"),
+        page.contains(
+            "`cargo xtask bench drain`, 2026-11-16, commit abc1234+, with PostgreSQL 15.1 (fsync on; 7,012 commits/s); \
+             others used 30 %"
+        ),
         "{page}"
     );
     assert!(page.contains("![Drained](plots/drain-1.svg)"), "{page}");
