@@ -26,17 +26,23 @@ mod startup;
 use load::Outcome;
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: punctual-bench SECTION [--print-only]
+const USAGE: &str = "usage: punctual-bench SECTION [--print-only | --partial]
 sections: quick | claimers | command | cron | sqlite | postgres | growth [RUNS JOBS SCHEDULES] | startup [SCHEDULES]
           | lateness | limits | idle [SCHEDULES] | notify | http [SECONDS ROWS]
           | compare [PART] [ROUNDS PERCENT] [PEER ...], PART being drain | sqlite | enqueue | latency | sustained
           | slots, and all peers playing unless some are named
-Each is printed, saved in bench/results and rendered into bench/RESULTS.md; --print-only only prints.
+Each is printed, saved in bench/results and rendered into bench/RESULTS.md; --print-only only prints. A comparison in
+fewer than 3 rounds, with other than 100 percent of the jobs or with some peers only is not saved, unless --partial is
+given; the page then says of it that it is a part.
 `punctual-bench render` makes the page and its drawings of what is saved.
 `punctual-bench peer [NAME REQUEST]` shows the peers, or plays one of them.";
 
+/// What may stand anywhere among the arguments.
+const OPTIONS: [&str; 2] = [report::PRINT_ONLY, report::PARTIAL];
+
 fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != report::PRINT_ONLY).collect();
+    let arguments = std::env::args().skip(1).filter(|argument| !OPTIONS.contains(&argument.as_str()));
+    let arguments: Vec<String> = arguments.collect();
     let Some((section, rest)) = arguments.split_first() else {
         eprintln!("{USAGE}");
         return ExitCode::from(2);

@@ -1,57 +1,30 @@
 //! Where everybody plays: one durable server, an empty database for each run, and what the run cost the database.
 
 use super::Extent;
+use super::answers::check_durable;
+use super::failed::{Failed, reason};
+use super::player::{Player, Settings, Store};
+use super::scenario::Scenario;
 use crate::load::Outcome;
-use crate::peers::{Contestant, Places, install};
-use crate::report::{Cell, Survey, Table, Tone};
+use crate::peers::{Language, Places, install, named};
+use crate::report::{self, Sheet, Survey};
 use punctual_store_sqlite::{SqliteOptions, SqliteStore};
 use punctual_testkit::postgres::{Database, PrivateServer};
 use serde_json::{Value, json};
-use std::path::Path;
-use std::time::Duration;
+use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 use tokio_postgres::Client;
 
-/// How long an answer may take.
-const PATIENCE: Duration = Duration::from_mins(2);
-
-/// Those that are not peers, and what they call themselves.
-pub const OURS: &str = "Punctual";
-pub const RAW: &str = "raw SQL";
-pub const RAW_LARGE: &str = "raw SQL, large batches";
-pub const BARE: &str = "keeps nothing";
-
 /// The server and the players.
 pub struct Arena {
-    pub survey: Survey,
+    survey: Survey,
     pub players: Vec<Player>,
     pub extent: Extent,
+    /// Peers that were to play and cannot, with the reason.
+    absent: Vec<String>,
     server: PrivateServer,
     admin: Client,
     folder: TempDir,
-}
-
-/// Who plays.
-pub struct Player {
-    pub name: String,
-    about: Value,
-    contestant: Contestant,
-    /// How the program knows which of its sides is meant.
-    who: Option<&'static str>,
-}
-
-/// With which settings.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Settings {
-    Default,
-    Best,
-}
-
-/// Which store.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Store {
-    Postgres,
-    Sqlite,
 }
 
 /// What came of one run, and what it cost.
@@ -64,112 +37,18 @@ pub struct Played {
     pub memory_mb: f64,
 }
 
-impl Settings {
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Default => "default",
-            Self::Best => "best",
-        }
-    }
-}
-
-impl Store {
-    fn word(self) -> &'static str {
-        match self {
-            Self::Postgres => "postgres",
-            Self::Sqlite => "sqlite",
-        }
-    }
-}
-
-impl Player {
-    async fn open(contestant: Contestant, who: Option<&'static str>) -> Outcome<Self> {
-        let about = match who {
-            None => contestant.about().await?,
-            Some(who) => contestant.start(&json!({ "who": who, "scenario": "about" }), PATIENCE)?.only_line().await?,
-        };
-        let name = about["name"].as_str().unwrap_or(&contestant.name).to_owned();
-        Ok(Self { name, about, contestant, who })
-    }
-
-    /// Whether it has a scenario on a store.
-    pub fn plays(&self, scenario: &str, store: Store) -> bool {
-        let has = |list: &str, word: &str| self.about[list].as_array().is_some_and(|all| all.contains(&json!(word)));
-        has("scenarios", scenario) && has("stores", store.word())
-    }
-
-    /// Jobs that take some seconds.
-    pub fn jobs(&self, settings: Settings, store: Store, extent: &Extent) -> usize {
-        let key = format!("jobs_{}", settings.word());
-        // Who has both stores says it of each.
-        let on_file = self.number(&format!("{key}_sqlite")).filter(|_| store == Store::Sqlite);
-        (on_file.or(self.number(&key)).unwrap_or(1000) * extent.percent / 100).max(10)
-    }
-
-    /// How many jobs may wait where the usual number would take too long to drain.
-    pub fn window(&self, settings: Settings) -> Option<usize> {
-        self.number(&format!("window_{}", settings.word()))
-    }
-
-    fn number(&self, key: &str) -> Option<usize> {
-        self.about[key].as_u64().and_then(|number| usize::try_from(number).ok())
-    }
-
-    /// Whether it keeps a record of what it has done, and in which words.
-    pub fn keeps(&self) -> &str {
-        self.about["keeps"].as_str().unwrap_or("no")
-    }
-
-    pub fn words(&self, settings: Settings) -> &str {
-        self.about[settings.word()].as_str().unwrap_or_default()
-    }
-
-    pub fn is_peer(&self) -> bool {
-        self.who.is_none()
-    }
-
-    /// Whether both settings are the same, as for the references.
-    pub fn has_one_setting(&self) -> bool {
-        [RAW, RAW_LARGE, BARE].contains(&self.name.as_str())
-    }
-
-    pub fn tone(&self, settings: Settings) -> Tone {
-        match (self.name.as_str(), settings) {
-            (OURS, _) => Tone::Ours,
-            (RAW | RAW_LARGE | BARE, _) => Tone::Raw,
-            (_, Settings::Default) => Tone::Usual,
-            (_, Settings::Best) => Tone::Best,
-        }
-    }
-
-    /// Its name and version.
-    pub fn title(&self) -> String {
-        let version = self.about["version"].as_str().unwrap_or_default();
-        let language = self.about["language"].as_str().unwrap_or_default();
-        if self.is_peer() { format!("{} {version} ({language})", self.name) } else { self.name.clone() }
-    }
-}
-
 impl Arena {
     /// Starts the server, and brings everybody there.
     pub async fn open(extent: Extent) -> Outcome<Self> {
         let mut survey = Survey::begin()?;
-        let places = Places::find()?;
-        install(&places)?;
         let own = own_program()?;
         let mut players = Vec::new();
         for who in ["raw", "raw-large", "bare", "punctual"] {
-            players.push(Player::open(Contestant::new(who, vec![own.clone().into()]), Some(who)).await?);
+            players.push(Player::of_ours(&own, who).await?);
         }
-        let all = Contestant::all(&places);
-        if let Some(name) = extent.only.iter().find(|name| all.iter().all(|peer| peer.name != **name)) {
-            let names: Vec<&str> = all.iter().map(|peer| peer.name.as_str()).collect();
-            return Err(format!("no peer is called `{name}`: one of {}", names.join(", ")).into());
-        }
-        let plays = |peer: &Contestant| extent.only.is_empty() || extent.only.contains(&peer.name);
-        for contestant in all.into_iter().filter(plays) {
-            players.push(Player::open(contestant, None).await?);
-        }
+        players.push(Player::apart(&own).await?);
+        let (peers, absent) = peers(&extent.only).await?;
+        players.extend(peers);
         let server = PrivateServer::start(true);
         let (admin, connection) = tokio_postgres::connect(&server.url("postgres"), tokio_postgres::NoTls).await?;
         tokio::spawn(connection);
@@ -177,7 +56,7 @@ impl Arena {
         admin.batch_execute("ALTER SYSTEM SET max_wal_size = '4GB'").await?;
         admin.execute("SELECT pg_reload_conf()", &[]).await?;
         survey.postgres(&server, &admin).await?;
-        Ok(Self { survey, players, extent, server, admin, folder: tempfile::tempdir()? })
+        Ok(Self { survey, players, extent, absent, server, admin, folder: tempfile::tempdir()? })
     }
 
     /// Notes version and durability of SQLite for the sheet; each of our sides looks at its own connection beside.
@@ -197,6 +76,11 @@ impl Arena {
             .collect()
     }
 
+    /// The same with their best settings only.
+    pub fn best_entries(&self, scenario: &str, store: Store) -> Vec<(usize, Settings)> {
+        self.entries(scenario, store).into_iter().filter(|(_, settings)| *settings == Settings::Best).collect()
+    }
+
     /// The same in the order of a round: forwards and backwards by turns, so that nobody is always first.
     pub fn round<T: Copy>(entries: &[T], round: usize) -> Vec<(usize, T)> {
         let mut order: Vec<(usize, T)> = entries.iter().copied().enumerate().collect();
@@ -206,61 +90,60 @@ impl Arena {
         order
     }
 
-    /// The same of a peer that may not manage it: then that is noted, and it does not play again. What goes wrong on our
-    /// own sides ends everything.
-    pub async fn try_play(
-        &self, (player, settings): (usize, Settings), store: Store, request: Value, failed: &mut Failed,
-    ) -> Outcome<Option<Played>> {
+    /// A run of somebody who may not manage it, and what `read` takes from it once it has looked through its accounts. A
+    /// peer that fails, or whose accounts are wrong, is noted and does not play again; what goes wrong on our own sides
+    /// ends everything.
+    pub async fn try_play<T>(
+        &self, (player, settings): (usize, Settings), store: Store, scenario: Scenario, failed: &mut Failed,
+        read: impl FnOnce(&Played) -> Outcome<T>,
+    ) -> Outcome<Option<T>> {
         if failed.has(player, settings) {
             return Ok(None);
         }
-        match self.play(player, settings, store, request).await {
-            Err(error) if self.players[player].is_peer() => {
-                eprintln!("{error}");
-                failed.note(player, settings);
+        match self.play(player, settings, store, scenario).await.and_then(|played| read(&played)) {
+            Ok(found) => Ok(Some(found)),
+            Err(error) => {
+                let who = self.players[player].label(settings);
+                let told = format!("{who}, {}: {error}", scenario.request());
+                if !self.players[player].is_peer() {
+                    return Err(told.into());
+                }
+                eprintln!("{told}");
+                failed.note(player, settings, &error.to_string());
                 Ok(None)
             }
-            outcome => outcome.map(Some),
         }
     }
 
     /// One run on an empty database.
-    pub async fn play(&self, player: usize, settings: Settings, store: Store, request: Value) -> Outcome<Played> {
+    async fn play(&self, player: usize, settings: Settings, store: Store, scenario: Scenario) -> Outcome<Played> {
         let player = &self.players[player];
-        eprintln!("{} ({}): {}", player.name, settings.word(), request["scenario"].as_str().unwrap_or_default());
+        eprintln!("{}: {}", player.label(settings), scenario.name());
         match store {
             Store::Postgres => {
                 let database = Database::empty_on(&self.server).await;
-                self.play_on(player, settings, &database.url(), request, Some(&database)).await
+                self.play_on(player, settings, scenario, &database.url(), Some(&database)).await
             }
             Store::Sqlite => {
                 let folder = tempfile::tempdir_in(self.folder.path())?;
-                let url = sqlite_url(folder.path());
-                self.play_on(player, settings, &url, request, None).await
+                self.play_on(player, settings, scenario, &sqlite_url(folder.path()), None).await
             }
         }
     }
 
     async fn play_on(
-        &self, player: &Player, settings: Settings, url: &str, mut request: Value, database: Option<&Database>,
+        &self, player: &Player, settings: Settings, scenario: Scenario, url: &str, database: Option<&Database>,
     ) -> Outcome<Played> {
+        let mut request = scenario.request();
         request["url"] = json!(url);
-        request["settings"] = json!(settings.word());
-        if request["scenario"] == "sustained"
-            && let Some(window) = player.window(settings)
-        {
-            request["window"] = json!(window);
-        }
-        if let Some(who) = player.who {
-            request["who"] = json!(who);
-        }
-        let failed = |error| format!("{} ({}), {request}: {error}", player.name, settings.word());
-        let mut running = player.contestant.start(&request, PATIENCE).map_err(failed)?;
-        running.ready().await.map_err(failed)?;
+        player.address(&mut request, settings);
+        let mut running = player.contestant.start(&request, scenario.patience())?;
+        let store = if database.is_some() { Store::Postgres } else { Store::Sqlite };
+        check_durable(&running.ready().await?, store, player.is_peer())?;
         self.admin.batch_execute("CHECKPOINT").await?;
         let before = self.costs(database).await?;
         running.go().await?;
-        let done = running.done().await.map_err(failed)?;
+        let done = running.done().await?;
         let after = self.costs(database).await?;
         let memory = running.peak_memory_kb().and_then(|kilobytes| u32::try_from(kilobytes).ok()).unwrap_or_default();
         Ok(Played {
@@ -282,30 +165,55 @@ impl Arena {
         let row = looks.query_one(sql, &[]).await?;
         Ok([row.get(0), row.get(1), row.get(2)])
     }
+
+    /// Prints a sheet, and keeps it, unless less was done than what a saved result has.
+    pub fn keep(self, mut sheet: Sheet) -> Outcome<()> {
+        let peers: Vec<&str> =
+            self.players.iter().filter(|player| player.is_peer()).map(|player| player.name.as_str()).collect();
+        let lacks = self.extent.lacks(&peers, &self.absent);
+        let Some(lacks) = lacks else { return report::keep(sheet, self.survey) };
+        sheet.say(lacks);
+        for answer in &mut sheet.answers {
+            answer.is_partly = self.extent.is_short() || answer.goal.is_against_peers();
+        }
+        if report::is_asked_for(report::PARTIAL) {
+            return report::keep(sheet, self.survey);
+        }
+        report::show(sheet, self.survey, &format!("it would replace a whole result ({} saves it)", report::PARTIAL))
+    }
 }
 
-/// Who did not manage a scenario.
-#[derive(Debug, Default)]
-pub struct Failed(Vec<(usize, Settings)>);
-
-impl Failed {
-    fn has(&self, player: usize, settings: Settings) -> bool {
-        self.0.contains(&(player, settings))
+/// The peers that are meant, as far as they can be installed and say what they are; and why the others do not play.
+async fn peers(only: &[String]) -> Outcome<(Vec<Player>, Vec<String>)> {
+    let places = Places::find()?;
+    let (mut players, mut absent) = (Vec::new(), Vec::new());
+    let meant = named(&places, only)?;
+    let mut missing = Vec::new();
+    for language in Language::ALL.into_iter().filter(|language| meant.iter().any(|peer| peer.needs(*language))) {
+        if let Err(error) = install(&places, language) {
+            eprintln!("{error}");
+            missing.push((language, reason(&error.to_string())));
+        }
     }
-
-    fn note(&mut self, player: usize, settings: Settings) {
-        self.0.push((player, settings));
+    // Some programs can be found only now.
+    for peer in named(&places, only)? {
+        let name = peer.name.clone();
+        let why = match missing.iter().find(|(language, _)| peer.needs(*language)) {
+            Some((_, why)) => why.clone(),
+            None => match Player::peer(peer).await {
+                Ok(player) => {
+                    players.push(player);
+                    continue;
+                }
+                Err(error) => {
+                    eprintln!("{error}");
+                    reason(&error.to_string())
+                }
+            },
+        };
+        absent.push(format!("{name} ({why})"));
     }
-
-    /// What the sheet says of them.
-    pub fn words(&self, arena: &Arena) -> Option<String> {
-        let names = self.0.iter().map(|(at, settings)| format!("{} ({})", arena.players[*at].title(), settings.word()));
-        let names: Vec<String> = names.collect();
-        let minutes = PATIENCE.as_secs() / 60;
-        (!names.is_empty()).then(|| {
-            format!("Without a figure, because it failed or took more than {minutes} minutes: {}.", names.join(", "))
-        })
-    }
+    Ok((players, absent))
 }
 
 fn sqlite_url(folder: &Path) -> String {
@@ -313,56 +221,11 @@ fn sqlite_url(folder: &Path) -> String {
 }
 
 /// Our own contestants are beside this program.
-fn own_program() -> Outcome<std::path::PathBuf> {
+fn own_program() -> Outcome<PathBuf> {
     let program = std::env::current_exe()?.with_file_name("punctual-contestant");
     if program.exists() {
         Ok(program)
     } else {
         Err(format!("there is no {}: run this by `cargo xtask bench`", program.display()).into())
     }
-}
-
-/// A whole number out of an answer.
-pub fn count(answer: &Value, key: &str) -> Outcome<usize> {
-    let number = answer[key].as_u64().ok_or_else(|| format!("`{key}` is missing in {answer}"))?;
-    Ok(usize::try_from(number)?)
-}
-
-/// A number out of an answer.
-pub fn figure(answer: &Value, key: &str) -> Outcome<f64> {
-    Ok(answer[key].as_f64().ok_or_else(|| format!("`{key}` is missing in {answer}"))?)
-}
-
-/// Times out of an answer, sorted.
-pub fn times(answer: &Value) -> Outcome<Vec<f64>> {
-    let list = answer["ms"].as_array().ok_or_else(|| format!("`ms` is missing in {answer}"))?;
-    let mut times: Vec<f64> = list.iter().filter_map(Value::as_f64).collect();
-    times.sort_by(f64::total_cmp);
-    if times.is_empty() { Err("no time was measured".into()) } else { Ok(times) }
-}
-
-/// The time that a share of the sorted ones does not exceed.
-pub fn percentile(sorted: &[f64], percent: usize) -> f64 {
-    sorted.get((sorted.len() * percent / 100).min(sorted.len().saturating_sub(1))).copied().unwrap_or(f64::NAN)
-}
-
-/// Who they are, with which settings.
-pub fn who_plays(arena: &Arena, entries: &[(usize, Settings)]) -> Table {
-    let mut table = Table::new("Who played, and how:", ["who", "default", "best documented", "keeps a record"]);
-    let mut seen = Vec::new();
-    for (at, _) in entries {
-        let player = &arena.players[*at];
-        if seen.contains(at) {
-            continue;
-        }
-        seen.push(*at);
-        let words = |settings| Cell::words(player.words(settings));
-        table.row([
-            Cell::words(player.title()),
-            words(Settings::Default),
-            words(Settings::Best),
-            Cell::words(player.keeps()),
-        ]);
-    }
-    table
 }

@@ -1,11 +1,15 @@
 //! Producing and consuming at once, for a minute.
 
-use super::arena::{Arena, Failed, OURS, RAW, Settings, Store, count, figure, who_plays};
+use super::answers::{count, count_if_told, figure};
+use super::arena::{Arena, Played};
+use super::failed::Failed;
+use super::player::{OURS, RAW, Settings, Store, who_plays};
+use super::scenario::Scenario;
 use super::verdicts::Lines;
 use crate::figures::median;
 use crate::load::{Outcome, each};
-use crate::report::{self, Axis, Goal, Line, Lines as PlottedLines, Plot, Sheet};
-use serde_json::{Value, json};
+use crate::report::{Axis, Goal, Line, Lines as PlottedLines, Plot, Sheet};
+use serde_json::Value;
 
 /// How long, when nothing is cut down.
 const SECONDS: usize = 60;
@@ -16,32 +20,13 @@ const BATCH: f64 = 1000.0;
 
 /// Prints and keeps the section.
 pub async fn run(arena: Arena) -> Outcome<()> {
-    let entries = arena.entries("sustained", Store::Postgres);
     // With which settings somebody is faster is known from draining; a minute each is long enough.
-    let entries: Vec<_> = entries.into_iter().filter(|(_, settings)| *settings == Settings::Best).collect();
-    let seconds = (SECONDS * arena.extent.percent / 100).max(1);
-    let mut failed = Failed::default();
-    let mut lines = Lines::new(&entries);
-    for round in 0..arena.extent.rounds {
-        for (at, (player, settings)) in Arena::round(&entries, round) {
-            let request = json!({ "scenario": "sustained", "seconds": seconds });
-            let played = arena.try_play((player, settings), Store::Postgres, request, &mut failed).await?;
-            let Some(played) = played else { continue };
-            check_accounts(&played.done)?;
-            lines.add(at, each(count(&played.done, "handled_in_time")?) / figure(&played.done, "seconds")?);
-        }
-    }
+    let entries = arena.best_entries("sustained", Store::Postgres);
+    let seconds = arena.extent.of(SECONDS, 1);
+    let mut failed = Failed::of("jobs/s");
+    let lines = rounds(&arena, &entries, seconds, &mut failed).await?;
     let ours: Vec<_> = entries.iter().copied().filter(|(at, _)| !arena.players[*at].is_peer()).collect();
-    let mut depths: Vec<Vec<f64>> = Vec::new();
-    for (player, settings) in &ours {
-        let reached = lines.best_of(&arena, &arena.players[*player].name, true);
-        let pace = PACE * reached.map_or(f64::NAN, |line| median(&line.values));
-        let request =
-            json!({ "scenario": "sustained", "seconds": seconds, "per_second": pace, "window": usize::MAX / 2 });
-        let played = arena.play(*player, *settings, Store::Postgres, request).await?;
-        check_accounts(&played.done)?;
-        depths.push(played.done["depths"].as_array().into_iter().flatten().filter_map(Value::as_f64).collect());
-    }
+    let depths = depths(&arena, &ours, &lines, seconds).await?;
     let mut sheet = Sheet::new(
         "peers-sustained",
         "Producing and consuming at once, beside the peers",
@@ -61,17 +46,57 @@ pub async fn run(arena: Arena) -> Outcome<()> {
     let at = ours.iter().position(|(at, _)| arena.players[*at].name == OURS);
     sheet.answer(Goal::SustainedDepth, "", at.map_or(f64::NAN, |at| growth(&depths[at])));
     sheet.tables.push(lines.table(&arena, "jobs/s", 0, &[]));
-    sheet.tables.push(who_plays(&arena, &entries));
+    sheet.tables.push(who_plays(&arena.players, &entries));
     sheet.plots.push(lines.plot(&arena, "Producing and consuming at once", "jobs/s", 0));
     sheet.plots.push(depth_plot(&arena, &ours, &depths));
-    sheet.words.extend(failed.words(&arena));
-    report::keep(sheet, arena.survey)
+    sheet.words.extend(failed.words(&arena.players));
+    arena.keep(sheet)
 }
 
-fn check_accounts(done: &Value) -> Outcome<()> {
-    let all = [count(done, "produced")?, count(done, "handled")?];
-    if all[0] != all[1] || count(done, "left")? != 0 {
-        return Err(format!("what was produced was to be handled: {done}").into());
+/// Jobs a second in each round.
+async fn rounds(arena: &Arena, entries: &[(usize, Settings)], seconds: usize, failed: &mut Failed) -> Outcome<Lines> {
+    let mut lines = Lines::new(entries);
+    for round in 0..arena.extent.rounds {
+        for (at, entry) in Arena::round(entries, round) {
+            let is_peer = arena.players[entry.0].is_peer();
+            let read = |Played { done, .. }: &Played| {
+                check_accounts(done, is_peer)?;
+                Ok(each(count(done, "handled_in_time")?) / figure(done, "seconds")?)
+            };
+            let speed = arena.try_play(entry, Store::Postgres, Scenario::Sustained { seconds }, failed, read).await?;
+            if let Some(speed) = speed {
+                lines.add(at, speed);
+            }
+        }
+    }
+    Ok(lines)
+}
+
+/// How deep the queue of each of our own sides is, once a second, at a pace below what it has reached.
+async fn depths(arena: &Arena, ours: &[(usize, Settings)], lines: &Lines, seconds: usize) -> Outcome<Vec<Vec<f64>>> {
+    let mut depths = Vec::new();
+    for entry in ours {
+        let reached = lines.best_of(arena, &arena.players[entry.0].name, true);
+        let per_second = PACE * reached.map_or(f64::NAN, |line| median(&line.values));
+        let read = |Played { done, .. }: &Played| {
+            check_accounts(done, false)?;
+            Ok(done["depths"].as_array().into_iter().flatten().filter_map(Value::as_f64).collect())
+        };
+        let scenario = Scenario::Paced { seconds, per_second };
+        // One of our own, which cannot merely be noted as failed.
+        let mut failed = Failed::of("depth");
+        depths.push(arena.try_play(*entry, Store::Postgres, scenario, &mut failed, read).await?.unwrap_or_default());
+    }
+    Ok(depths)
+}
+
+/// No figure counts unless everything that was produced was handled, once, and nothing is left. Ours keep a record of each.
+fn check_accounts(done: &Value, is_peer: bool) -> Outcome<()> {
+    let (produced, handled) = (count(done, "produced")?, count(done, "handled")?);
+    let distinct = count_if_told(done, "distinct")?.unwrap_or(handled);
+    let kept = if is_peer { produced } else { count(done, "kept")? };
+    if [handled, distinct, kept] != [produced; 3] || count(done, "left")? != 0 {
+        return Err(format!("what was produced was to be handled, once: {done}").into());
     }
     Ok(())
 }
@@ -104,12 +129,26 @@ fn depth_plot(arena: &Arena, entries: &[(usize, Settings)], depths: &[Vec<f64>])
 
 #[cfg(test)]
 mod tests {
-    use super::growth;
+    use super::{check_accounts, growth};
+    use serde_json::json;
 
     #[test]
     fn the_last_quarter_is_compared_with_the_second() {
         assert!((growth(&[9e3, 9e3, 2e3, 2e3, 5e3, 5e3, 3.5e3, 3.5e3]) - 1.5).abs() < 1e-9);
         assert!((growth(&[0.0, 0.0, 0.0, 0.0, 9.0, 9.0, 100.0, 100.0]) - 1.1).abs() < 1e-9, "less than a batch");
         assert!(growth(&[1.0, 2.0]).is_nan());
+    }
+
+    #[test]
+    fn what_was_produced_was_handled_once_and_is_kept_by_ours() {
+        let done = json!({ "produced": 7, "handled": 7, "left": 0 });
+        assert!(check_accounts(&done, true).is_ok(), "not every peer counts the different ones");
+        assert!(check_accounts(&done, false).is_err(), "ours say what they keep");
+        let with = |key: &str, value: usize| {
+            let mut done = json!({ "produced": 7, "handled": 7, "distinct": 7, "kept": 7, "left": 0 });
+            done[key] = json!(value);
+            check_accounts(&done, false).is_ok()
+        };
+        assert!(with("kept", 7) && !with("kept", 6) && !with("distinct", 6) && !with("handled", 8) && !with("left", 1));
     }
 }

@@ -1,6 +1,6 @@
 //! One contestant in one scenario, for trying it: on a durable throw-away server, or on a file.
 
-use super::{Contestant, Places, install};
+use super::{Contestant, Language, Places, install, named};
 use crate::load::Outcome;
 use punctual_testkit::postgres::{Database, PrivateServer};
 use serde_json::{Value, json};
@@ -11,19 +11,21 @@ const PATIENCE: Duration = Duration::from_mins(10);
 /// Shows all peers, or plays what the request says with the one that is named.
 pub fn run(name: Option<&str>, request: Option<&str>) -> Outcome<()> {
     let places = Places::find()?;
-    install(&places)?;
-    let all = Contestant::all(&places);
+    let names: Vec<String> = name.into_iter().map(str::to_owned).collect();
+    let meant = named(&places, &names)?;
+    for language in Language::ALL.into_iter().filter(|language| meant.iter().any(|peer| peer.needs(*language))) {
+        install(&places, language)?;
+    }
+    // Some programs can be found only now.
+    let meant = named(&places, &names)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     runtime.block_on(async {
-        let Some(name) = name else {
-            for contestant in &all {
+        let (Some(_), [contestant]) = (name, meant.as_slice()) else {
+            for contestant in &meant {
                 println!("{}", contestant.about().await?);
             }
             return Ok(());
         };
-        let names: Vec<_> = all.iter().map(|contestant| contestant.name.as_str()).collect();
-        let contestant = all.iter().find(|contestant| contestant.name == name);
-        let contestant = contestant.ok_or_else(|| format!("there is no peer {name:?}: one of {}", names.join(", ")))?;
         let usage = "give what to play, as {\"scenario\":\"drain\",\"settings\":\"best\",\"jobs\":1000}";
         let request: Value =
             serde_json::from_str(request.ok_or(usage)?).map_err(|error| format!("{usage}: {error}"))?;

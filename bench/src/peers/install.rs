@@ -6,6 +6,27 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+/// What contestants are written in; those of one language are installed together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Language {
+    Node,
+    Python,
+    Rust,
+}
+
+impl Language {
+    pub const ALL: [Self; 3] = [Self::Node, Self::Python, Self::Rust];
+
+    /// The name of its folder.
+    fn folder(self) -> &'static str {
+        match self {
+            Self::Node => "node",
+            Self::Python => "python",
+            Self::Rust => "rust",
+        }
+    }
+}
+
 /// Where the contestants' sources are, and where they are installed.
 pub struct Places {
     sources: PathBuf,
@@ -27,20 +48,22 @@ impl Places {
     }
 
     /// Where the contestants of one language are.
-    pub fn installed(&self, language: &str) -> PathBuf {
-        self.installed.join(language)
+    pub fn installed(&self, language: Language) -> PathBuf {
+        self.installed.join(language.folder())
     }
 }
 
-/// Installs what is not there yet, by the lock files, and says nothing unless it fails.
-pub fn install(places: &Places) -> Outcome<()> {
-    node(places)?;
-    python(places)?;
-    rust(places)
+/// Installs what is not there yet of one language, by the lock files, and says each step: some take minutes.
+pub fn install(places: &Places, language: Language) -> Outcome<()> {
+    match language {
+        Language::Node => node(places),
+        Language::Python => python(places),
+        Language::Rust => rust(places),
+    }
 }
 
 fn node(places: &Places) -> Outcome<()> {
-    let folder = copy(places, "node")?;
+    let folder = copy(places, Language::Node)?;
     if is_installed(&folder, "package-lock.json") {
         return Ok(());
     }
@@ -50,7 +73,7 @@ fn node(places: &Places) -> Outcome<()> {
 }
 
 fn python(places: &Places) -> Outcome<()> {
-    let folder = copy(places, "python")?;
+    let folder = copy(places, Language::Python)?;
     if is_installed(&folder, "requirements.txt") {
         return Ok(());
     }
@@ -74,14 +97,14 @@ fn rust(places: &Places) -> Outcome<()> {
         build.env_remove(name);
     }
     build.args(["build", "--release", "--locked", "--manifest-path"]).arg(places.sources.join("rust/Cargo.toml"));
-    run(build.env("CARGO_TARGET_DIR", places.installed("rust")), "Rust 1.95 or later, with cargo")
+    run(build.env("CARGO_TARGET_DIR", places.installed(Language::Rust)), "Rust 1.95 or later, with cargo")
 }
 
 /// The contestants run from a copy, because Node looks for packages beside a script, and none belong into the sources.
-fn copy(places: &Places, language: &str) -> Outcome<PathBuf> {
+fn copy(places: &Places, language: Language) -> Outcome<PathBuf> {
     let folder = places.installed(language);
     fs::create_dir_all(&folder)?;
-    for file in fs::read_dir(places.sources.join(language))? {
+    for file in fs::read_dir(places.sources.join(language.folder()))? {
         let file = file?;
         if file.file_type()?.is_file() {
             fs::copy(file.path(), folder.join(file.file_name()))?;
@@ -101,17 +124,28 @@ fn note_installed(folder: &Path, lock: &str) -> Outcome<()> {
     Ok(())
 }
 
+/// The tool, and the first of its arguments that say what it does.
+fn step(command: &Command) -> String {
+    let program = Path::new(command.get_program());
+    let name = program.file_name().unwrap_or(program.as_os_str()).to_string_lossy();
+    let words = command.get_args().take(3).map(|word| word.to_string_lossy());
+    std::iter::once(name).chain(words).collect::<Vec<_>>().join(" ")
+}
+
 fn run(command: &mut Command, needed: &str) -> Outcome<()> {
-    let shown = format!("{command:?}");
+    let step = step(command);
+    eprintln!("installs peers: {step} …");
     let output = command.output().map_err(|error| match error.kind() {
-        ErrorKind::NotFound => format!("cannot start {shown}: install {needed}"),
-        _ => format!("cannot start {shown}: {error}"),
+        ErrorKind::NotFound => format!("cannot start {step}: install {needed}"),
+        _ => format!("cannot start {step}: {error}"),
     })?;
     if output.status.success() {
         return Ok(());
     }
     let said = [output.stdout, output.stderr].concat();
-    Err(format!("{shown} failed ({}); it needs {needed}:\n{}", output.status, String::from_utf8_lossy(&said)).into())
+    let said = String::from_utf8_lossy(&said);
+    // The first line is what a sheet tells.
+    Err(format!("{step} failed ({}); it needs {needed}\n{command:?} said:\n{said}", output.status).into())
 }
 
 #[cfg(test)]
@@ -122,6 +156,13 @@ mod tests {
     fn a_missing_tool_is_named_with_what_to_install() {
         let error = run(&mut Command::new("no-such-program"), "the moon").unwrap_err().to_string();
         assert!(error.contains("no-such-program") && error.contains("install the moon"), "{error}");
+    }
+
+    #[test]
+    fn a_step_is_said_in_one_short_line() {
+        let mut cargo = Command::new("/usr/bin/cargo");
+        cargo.args(["build", "--release", "--locked", "--manifest-path", "/somewhere/long/Cargo.toml"]);
+        assert_eq!(step(&cargo), "cargo build --release --locked");
     }
 
     #[test]

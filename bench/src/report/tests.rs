@@ -89,6 +89,18 @@ fn a_result_of_which_machine_and_durability_are_not_known_is_marked() {
 }
 
 #[test]
+fn results_from_before_a_goal_was_renamed_can_be_read() {
+    let text = serde_json::to_string(&sheet()).expect("a sheet");
+    let old = text.replace("\"drain-against-raw\"", "\"drain-against-raw-in-large-batches\"");
+    let old =
+        old.replace(",\"commit\":\"abc1234+\"", "").replace(",\"commits_per_second\":{\"PostgreSQL\":7012.3}", "");
+    assert!(!old.contains("commit"), "{old}");
+    let read: Sheet = serde_json::from_str(&old).expect("readable");
+    assert_eq!(read.answers[0].goal, Goal::DrainAgainstRaw);
+    assert!(!markdown::section(&read, None).contains("commit"));
+}
+
+#[test]
 fn what_is_kept_in_memory_is_not_durable() {
     let mut machine = sheet().machine.expect("a machine");
     assert_eq!(machine.in_memory(), None, "of old results nothing is known");
