@@ -1,5 +1,6 @@
 //! Benchmarks as ratios to a reference measured in the same run.
 
+mod all;
 mod claimers;
 mod command;
 mod compare;
@@ -31,6 +32,7 @@ sections: quick | claimers | command | cron | sqlite | postgres | growth [RUNS J
           | lateness | limits | idle [SCHEDULES] | notify | http [SECONDS ROWS]
           | compare [PART] [ROUNDS PERCENT] [PEER ...], PART being drain | sqlite | enqueue | latency | sustained
           | slots, and all peers playing unless some are named
+          | all, which is each of them but quick, one after the other; a section that fails does not stop the others
 Each is printed, saved in bench/results and rendered into bench/RESULTS.md; --print-only only prints. A comparison in
 fewer than 3 rounds, with other than 100 percent of the jobs or with some peers only is not saved, unless --partial is
 given; the page then says of it that it is a part.
@@ -59,6 +61,7 @@ fn main() -> ExitCode {
 fn run(section: &str, rest: &[String]) -> Outcome<()> {
     let number = |at, usual| number(rest, at, usual);
     match section {
+        "all" => all::run(),
         "claimers" => claimers::run(),
         "command" => command::run(),
         "compare" => {
