@@ -19,6 +19,8 @@ const BATCH: usize = 100;
 const ROUNDS: usize = 30;
 /// Rounds before those that count: every connection meets its statements for the first time there, on both sides.
 const FIRST_ROUNDS: usize = 2;
+/// Raw SQL twice, and Punctual twice.
+const SIDES: usize = 4;
 
 /// What one round came to: slots a second, and the milliseconds of each claim that found something.
 #[derive(Default)]
@@ -34,24 +36,26 @@ pub fn run() -> Outcome<()> {
     let server = PrivateServer::start(true);
     runtime.block_on(async {
         let mut databases = Vec::new();
-        for _ in 0..3 {
+        for _ in 0..SIDES {
             databases.push(Database::empty_on(&server).await);
         }
         let mut many = Reference::open(&databases[0], CLAIMERS).await?;
         let mut few = Reference::open(&databases[1], PostgresOptions::default().pool_size).await?;
-        let ours = Ours::open(&databases[2]).await?;
-        survey.postgres(&server, &ours.client).await?;
-        let mut measured: [Measured; 3] = Default::default();
+        let together = Ours::open(&databases[2], 1).await?;
+        let apart = Ours::open(&databases[3], CLAIMERS).await?;
+        survey.postgres(&server, &together.client).await?;
+        let mut measured: [Measured; SIDES] = Default::default();
         for round in 0..FIRST_ROUNDS + ROUNDS {
             if round == FIRST_ROUNDS {
                 measured = Default::default();
             }
             // By turns, so that neither is always the first.
-            for at in 0..3 {
-                match (round + at) % 3 {
+            for at in 0..SIDES {
+                match (round + at) % SIDES {
                     0 => many.round(&mut measured[0]).await?,
                     1 => few.round(&mut measured[1]).await?,
-                    _ => ours.round(round, &mut measured[2]).await?,
+                    2 => together.round(round, &mut measured[2]).await?,
+                    _ => apart.round(round, &mut measured[3]).await?,
                 }
             }
         }
@@ -62,27 +66,32 @@ pub fn run() -> Outcome<()> {
     })
 }
 
-fn sheet([many, few, ours]: &[Measured; 3]) -> Sheet {
+fn sheet([many, few, together, apart]: &[Measured; SIDES]) -> Sheet {
     let mut sheet = Sheet::new("claimers", "Fifty who fire at once", "claimers");
     sheet.say(format!(
         "{DUE} schedules are due, and {CLAIMERS} claimers take at most {BATCH} of their slots at a time until none is left: \
          the lock, the row of the ledger, the job, its place in the queue, and the next slot. {ROUNDS} rounds with new \
-         schedules in each, in alternating order, after {FIRST_ROUNDS} that do not count. The claimers of the \
-         store share the {} connections of its pool. Raw SQL plays twice, with a connection for each claimer and with as many \
-         claimers as the pool has connections, and the faster one is the reference.",
-        PostgresOptions::default().pool_size
+         schedules in each, in alternating order, after {FIRST_ROUNDS} that do not count. Punctual plays twice: the claimers of \
+         one program share the {pool} connections of its store; and with a store for each, as in as many programs, none knows \
+         of the others. So does raw SQL, with as many claimers as one store has connections and with a connection for each; \
+         the reference of one program is the faster of both, that of many the latter.",
+        pool = PostgresOptions::default().pool_size
     ));
     let raw = if median(&many.rates) > median(&few.rates) { many } else { few };
-    let ratios: Vec<f64> = ours.rates.iter().zip(&raw.rates).map(|(ours, raw)| ours / raw).collect();
-    sheet.answer(Goal::SlotsAgainstRaw, "1,000 due and 50 claimers", median(&ratios));
-    sheet.answer(Goal::SlotsPerSecond, "", median(&ours.rates));
-    sheet.answer(Goal::SlotClaimTail, "", percentile(&ours.claims, 99));
+    for (ours, raw, how) in [(together, raw, "in one program"), (apart, many, "each in a program of its own")] {
+        let ratios: Vec<f64> = ours.rates.iter().zip(&raw.rates).map(|(ours, raw)| ours / raw).collect();
+        sheet.answer(Goal::SlotsAgainstRaw, &format!("1,000 due and 50 claimers, {how}"), median(&ratios));
+        sheet.answer_beside_raw(Goal::SlotsPerSecond, how, median(&ours.rates), median(&raw.rates));
+        let tails = [ours, raw].map(|side| percentile(&side.claims, 99));
+        sheet.answer_beside_raw(Goal::SlotClaimTail, how, tails[0], tails[1]);
+    }
     let mut table = Table::new("", ["who", "slots/s", "middle half", "a claim, p50 ms", "p99 ms"]);
     let mut rows = Vec::new();
     let sides = [
         ("raw SQL, 50 connections", Tone::Raw, many),
         ("raw SQL, those of a pool", Tone::Raw, few),
-        ("Punctual", Tone::Ours, ours),
+        ("Punctual, one program", Tone::Ours, together),
+        ("Punctual, 50 programs", Tone::Ours, apart),
     ];
     for (who, tone, side) in sides {
         let times = (median(&side.claims), percentile(&side.claims, 99));
@@ -152,19 +161,28 @@ where
 }
 
 struct Ours {
-    store: Arc<dyn Store>,
+    stores: Vec<Arc<dyn Store>>,
     client: Client,
 }
 
 impl Ours {
-    async fn open(database: &Database) -> Outcome<Self> {
-        let store = PostgresStore::connect(&database.url(), PostgresOptions::default()).await?;
-        Ok(Self { store: Arc::new(store), client: database.connect().await })
+    async fn open(database: &Database, programs: usize) -> Outcome<Self> {
+        let usual = PostgresOptions::default();
+        // Where there is one claimer one connection fires, which has to be one that a store gets ready.
+        let options = PostgresOptions { pool_size: if programs == 1 { usual.pool_size } else { 3 }, ..usual };
+        let mut stores: Vec<Arc<dyn Store>> = Vec::new();
+        while stores.len() < programs {
+            let store = PostgresStore::connect(&database.url(), options.clone()).await?;
+            // As an idle node has it do; the reference has its statements prepared, too.
+            store.warm_up().await?;
+            stores.push(Arc::new(store));
+        }
+        Ok(Self { stores, client: database.connect().await })
     }
 
     async fn round(&self, round: usize, measured: &mut Measured) -> Outcome<()> {
         let prefix = format!("round {round}, ");
-        load::make_schedules(&self.store, &prefix, DUE).await?;
+        load::make_schedules(&self.stores[0], &prefix, DUE).await?;
         let back = "WITH made AS (
                       UPDATE punctual_internal.schedules SET created_at = created_at - interval '1 hour'
                       WHERE starts_with(name, $1) RETURNING id)
@@ -172,7 +190,8 @@ impl Ours {
                       next_run_at = next_run_at - interval '1 hour'
                     WHERE schedule_id IN (SELECT id FROM made)";
         self.client.execute(back, &[&prefix]).await?;
-        claim_all(vec![Arc::clone(&self.store); CLAIMERS], measured, |store| async move {
+        let claimers = self.stores.iter().cycle().take(CLAIMERS).cloned().collect();
+        claim_all(claimers, measured, |store| async move {
             let fired = store.fire_due(None, BATCH).await.map_err(|error| error.to_string())?;
             Ok((store, fired.jobs.len()))
         })

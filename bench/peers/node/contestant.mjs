@@ -6,7 +6,9 @@ import { setTimeout as sleep } from "node:timers/promises";
 
 const BATCH = 1000;
 const WINDOW = 20_000;
-const WARM_UP = 20;
+// Calls before what counts, as many as Punctual makes; and at least so many by each caller.
+const WARM_UP = 50;
+const WARM_UP_EACH = 2;
 const SLOT_MARGIN_MS = 15_000;
 const SLOT_PATIENCE_MS = 30_000;
 const DRAIN_PATIENCE_MS = 60_000;
@@ -14,25 +16,30 @@ const DRAIN_PATIENCE_MS = 60_000;
 /**
  * Plays the scenario that the one argument asks for.
  *
- * `about` is the peer's description. `open({url, settings, scenario, callers})` migrates an empty database and answers
- * with what the peer can do:
+ * `about` is the peer's description. `open({url, settings, scenario, about, callers})` migrates an empty database and
+ * answers with what the peer can do:
  * `enqueueOne(n)`, `enqueueMany(numbers)`, `work(handle)` (resolves when the worker runs; `handle(n)` is to be called at
- * the start of each job), `left()` and `kept()` (queries on the peer's own tables), and, for `slots`,
- * `workOnSchedules(schedules, slot, handle)`.
+ * the start of each job), `left()` and `kept()` (queries on the peer's own tables), `durability()` (what the database
+ * says on a connection of the peer's own, for `ready`), and, for `slots`, `workOnSchedules(schedules, slot, handle)`.
  */
 export async function main(about, open) {
   // Whatever a library prints must not get between the lines of the protocol.
   console.log = console.info = console.debug = console.error;
   try {
-    await play(about, open, parse(process.argv));
-    // Until whoever asked has looked at this process's memory, and closes stdin.
-    while (!(await lines.next()).done);
-    process.exit(0);
+    const done = await play(about, open, parse(process.argv));
+    // Whoever asked looks at this process's memory, and then closes stdin.
+    isDone = true;
+    say(done);
   } catch (error) {
     say({ event: "failed", why: String(error?.message ?? error) });
     console.error(error);
     process.exit(1);
   }
+}
+
+/** Whether it is about how soon a job starts, or about how many can be handled by what makes them start soon. */
+export function isAboutLatency({ scenario, about }) {
+  return scenario === "latency" || scenario === "slots" || about === "latency";
 }
 
 /** The version of a package that is installed beside this file. */
@@ -50,7 +57,7 @@ function parse(argv) {
 }
 
 async function play(about, open, request) {
-  if (request.scenario === "about") return say(about);
+  if (request.scenario === "about") return about;
   const scenario = SCENARIOS[request.scenario];
   if (!scenario || !about.scenarios.includes(request.scenario)) {
     throw new Error(`${about.name} has no scenario ${JSON.stringify(request.scenario)}: it has ${about.scenarios}`);
@@ -59,22 +66,29 @@ async function play(about, open, request) {
     throw new Error(`settings are "default" or "best", not ${JSON.stringify(request.settings)}`);
   }
   const peer = await open(request);
-  await scenario(peer, request);
+  return { event: "done", ...(await scenario(peer, request)) };
 }
 
-// One reader for the life of the process: a second one would miss what the first has taken.
-const lines = createInterface({ input: process.stdin })[Symbol.asyncIterator]();
+// Whether all is said. A stdin that is closed before means that whoever asked is gone.
+let isDone = false;
+let heardGo;
+const wordToGo = new Promise((resolve) => (heardGo = resolve));
+createInterface({ input: process.stdin })
+  .on("line", (line) => line.trim() === "go" && heardGo())
+  .on("close", () => {
+    if (isDone) process.exit(0);
+    say({ event: "failed", why: "stdin was closed before all was done" });
+    process.exit(1);
+  });
 
 function say(line) {
   process.stdout.write(`${JSON.stringify(line)}\n`);
 }
 
-async function go(ready) {
-  say({ event: "ready", ...ready });
-  for (let line = await lines.next(); !line.done; line = await lines.next()) {
-    if (line.value.trim() === "go") return performance.now();
-  }
-  throw new Error("stdin ended before the line: go");
+async function go(peer, ready) {
+  say({ event: "ready", ...ready, ...(await peer.durability()) });
+  await wordToGo;
+  return performance.now();
 }
 
 const seconds = (since) => (performance.now() - since) / 1000;
@@ -119,6 +133,15 @@ async function enqueueInBatches(peer, from, jobs, batch = BATCH) {
   }
 }
 
+/** Each caller makes one call after the other. */
+async function enqueueByCallers(peer, callers, jobs) {
+  let next = 0;
+  const caller = async () => {
+    while (next < jobs) await peer.enqueueOne(next++);
+  };
+  await Promise.all(Array.from({ length: callers }, caller));
+}
+
 /** Waits until the peer's tables say that nothing is left to do. */
 async function nothingLeft(peer) {
   for (;;) {
@@ -140,40 +163,29 @@ const SCENARIOS = {
     const enqueued = await peer.left();
     expect("enqueued", enqueued, jobs);
     const tally = new Tally();
-    const started = await go({ enqueued, enqueue_seconds });
+    const started = await go(peer, { enqueued, enqueue_seconds });
     await peer.work(tally.handle);
     await tally.reaches(jobs);
     const left = await nothingLeft(peer);
     const took = seconds(started);
     const kept = await peer.kept();
-    say({ event: "done", handled: tally.handled, distinct: tally.distinct, left, kept, seconds: took });
+    return { handled: tally.handled, distinct: tally.distinct, left, kept, seconds: took };
   },
 
   async enqueue(peer, { mode, callers = 1, batch = BATCH, jobs }) {
     if (mode !== "single" && mode !== "batch") throw new Error(`mode is "single" or "batch", not ${mode}`);
-    let warmUp = 0;
-    if (mode === "single") {
-      await Promise.all(numbers(0, callers * 2).map((n) => peer.enqueueOne(n)));
-      warmUp = callers * 2;
-    } else {
-      await peer.enqueueMany(numbers(0, WARM_UP));
-      warmUp = WARM_UP;
-    }
+    const single = mode === "single";
+    const warmUp = single ? Math.max(WARM_UP, callers * WARM_UP_EACH) : WARM_UP;
+    if (single) await enqueueByCallers(peer, callers, warmUp);
+    else await enqueueInBatches(peer, 0, warmUp, 1);
     expect("warm-up", await peer.left(), warmUp);
-    const started = await go({});
-    if (mode === "single") {
-      let next = 0;
-      const caller = async () => {
-        while (next < jobs) await peer.enqueueOne(next++);
-      };
-      await Promise.all(Array.from({ length: callers }, caller));
-    } else {
-      await enqueueInBatches(peer, 0, jobs, batch);
-    }
+    const started = await go(peer, {});
+    if (single) await enqueueByCallers(peer, callers, jobs);
+    else await enqueueInBatches(peer, 0, jobs, batch);
     const took = seconds(started);
     const stored = (await peer.left()) - warmUp;
     expect("stored", stored, jobs);
-    say({ event: "done", enqueued: jobs, stored, seconds: took });
+    return { enqueued: jobs, stored, seconds: took };
   },
 
   async latency(peer, { probes, background_per_second = 0 }) {
@@ -188,7 +200,7 @@ const SCENARIOS = {
       return (await start) - before;
     };
     for (let n = 0; n < 3; n += 1) await probe(n);
-    await go({});
+    await go(peer, {});
     const producer = new BackgroundProducer(peer, background_per_second);
     const ms = [];
     for (let n = 0; n < probes; n += 1) {
@@ -196,21 +208,25 @@ const SCENARIOS = {
       ms.push(await probe(n));
     }
     const produced = await producer.stop();
+    // Where that is not enough, the counts say so.
     const patience = sleep(DRAIN_PATIENCE_MS, undefined, { ref: false });
-    await Promise.race([background.reaches(produced), patience]);
-    say({ event: "done", ms, background_handled: background.handled, background_enqueued: produced });
+    await Promise.race([background.reaches(produced).then(() => nothingLeft(peer)), patience]);
+    const [left, kept] = [await peer.left(), await peer.kept()];
+    return { ms, background_handled: background.handled, background_enqueued: produced, left, kept };
   },
 
   async sustained(peer, { seconds: time, window = WINDOW }) {
     const tally = new Tally();
     const batch = Math.max(1, Math.min(BATCH, Math.floor(window / 4)));
-    const started = await go({});
+    const started = await go(peer, {});
     const over = () => seconds(started) >= time;
     let produced = 0;
     const depths = [];
     let inTime = null;
+    // What comes after, the tail and its counts, belongs to neither.
+    const lookAtEnd = () => (inTime ??= { handled_in_time: tally.handled, seconds: seconds(started) });
     const look = setInterval(() => depths.length < time && depths.push(produced - tally.handled), 1000);
-    setTimeout(() => (inTime = tally.handled), time * 1000);
+    setTimeout(lookAtEnd, time * 1000);
     await peer.work(tally.handle);
     while (!over()) {
       if (produced - tally.handled + batch > window) {
@@ -222,16 +238,15 @@ const SCENARIOS = {
     }
     clearInterval(look);
     if (depths.length < time) depths.push(produced - tally.handled);
-    inTime ??= tally.handled;
+    lookAtEnd();
     await tally.reaches(produced);
     const left = await nothingLeft(peer);
     const { handled, distinct } = tally;
-    const took = seconds(started);
-    say({ event: "done", handled_in_time: inTime, produced, handled, distinct, left, seconds: took, depths });
+    return { ...inTime, produced, handled, distinct, left, depths };
   },
 
   async slots(peer, { schedules }) {
-    await go({});
+    await go(peer, {});
     const minute = 60_000;
     const slot = Math.ceil((Date.now() + SLOT_MARGIN_MS) / minute) * minute;
     const ms = new Map();
@@ -243,7 +258,7 @@ const SCENARIOS = {
     });
     const giveUp = sleep(slot + SLOT_PATIENCE_MS - Date.now(), undefined, { ref: false });
     await Promise.race([everyone, giveUp]);
-    say({ event: "done", ms: [...ms.values()], missed: schedules - ms.size });
+    return { ms: [...ms.values()], missed: schedules - ms.size };
   },
 };
 

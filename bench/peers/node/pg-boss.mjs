@@ -16,7 +16,7 @@ const ABOUT = {
   best: "4 workers with batches of 1000, no pause while batches are full, woken by NOTIFY",
   scenarios: ["drain", "enqueue", "latency", "sustained", "slots"],
   jobs_default: 2,
-  jobs_best: 60_000,
+  jobs_best: 150_000,
   window_default: 2,
 };
 
@@ -59,6 +59,7 @@ async function open({ url, settings, scenario, callers = 1 }) {
     },
     left: () => count("< 'completed'"),
     kept: () => count("= 'completed'"),
+    durability: async () => (await boss.getDb().executeSql("SHOW synchronous_commit", [])).rows[0],
   };
 }
 

@@ -11,7 +11,9 @@ import traceback
 
 BATCH = 1000
 WINDOW = 20_000
-WARM_UP = 20
+# Calls before what counts, as many as Punctual makes; and at least so many by each caller.
+WARM_UP = 50
+WARM_UP_EACH = 2
 SLOT_MARGIN = 15
 SLOT_PATIENCE = 30
 DRAIN_PATIENCE = 60
@@ -23,7 +25,8 @@ def main(about, open_peer):
     `about` is the peer's description. `open_peer(request)` migrates an empty database and answers with what the peer
     can do, all of it coroutines: `enqueue_one(n)`, `enqueue_many(numbers)`, `work(handle)` (returns when the worker
     runs; `handle(n)` is to be called at the start of each job, on any thread), `left()` and `kept()` (queries on the
-    peer's own tables), and, for `slots`, `work_on_schedules(schedules, slot, handle)`.
+    peer's own tables), `durability()` (what the database says on a connection of the peer's own, for `ready`), and, for
+    `slots`, `work_on_schedules(schedules, slot, handle)`.
     """
     # Whatever a library prints must not get between the lines of the protocol.
     lines, sys.stdout = sys.stdout, sys.stderr
@@ -33,7 +36,13 @@ def main(about, open_peer):
     except Exception as error:
         say({"event": "failed", "why": str(error) or repr(error)})
         traceback.print_exc()
-        sys.exit(1)
+        end(1)
+
+
+def end(code):
+    """Ends the process at once: a worker may still be running, and need not be stopped in good order."""
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def parse(argv):
@@ -53,27 +62,44 @@ async def play(about, open_peer, request, say):
         raise ValueError(f"{about['name']} has no scenario {name!r}: it has {', '.join(about['scenarios'])}")
     if request.get("settings") not in ("default", "best"):
         raise ValueError(f'settings are "default" or "best", not {request.get("settings")!r}')
+    starter = Starter(say)
     peer = await open_peer(request)
-    say({"event": "done", **await SCENARIOS[name](peer, request, Start(say))})
-    # Until whoever asked has looked at this process's memory, and closes stdin.
-    while await asyncio.to_thread(sys.stdin.readline):
-        pass
-    # The worker is still running, and need not be stopped in good order.
-    os._exit(0)
+    await starter.done(await SCENARIOS[name](peer, request, starter))
 
 
-class Start:
-    """Says that the contestant is ready, and waits for the word."""
+class Starter:
+    """Listens to whoever asked: waits for the word to go, and ends the process once stdin is closed."""
 
     def __init__(self, say):
         self.say = say
+        # Whether all is said. A stdin that is closed before means that whoever asked is gone.
+        self.is_done = False
+        self.loop = asyncio.get_running_loop()
+        self.word = asyncio.Event()
+        # On a thread of its own, so that the end is seen however busy the peer keeps the loop.
+        threading.Thread(target=self.listen, daemon=True).start()
 
-    async def go(self, **ready):
-        self.say({"event": "ready", **ready})
-        while line := await asyncio.to_thread(sys.stdin.readline):
+    def listen(self):
+        for line in sys.stdin:
             if line.strip() == "go":
-                return time.perf_counter()
-        raise ValueError("stdin ended before the line: go")
+                self.loop.call_soon_threadsafe(self.word.set)
+        if self.is_done:
+            end(0)
+        try:
+            self.say({"event": "failed", "why": "stdin was closed before all was done"})
+        finally:
+            end(1)
+
+    async def go(self, peer, **ready):
+        self.say({"event": "ready", **ready, **await peer.durability()})
+        await self.word.wait()
+        return time.perf_counter()
+
+    async def done(self, done):
+        """Says what came of it, and stays until whoever asked has looked at this process's memory."""
+        self.is_done = True
+        self.say({"event": "done", **done})
+        await asyncio.Event().wait()
 
 
 class Tally:
@@ -111,6 +137,17 @@ async def enqueue_in_batches(peer, jobs, batch=BATCH):
         await peer.enqueue_many(range(done, min(done + batch, jobs)))
 
 
+async def enqueue_by_callers(peer, callers, jobs):
+    """Each caller makes one call after the other."""
+    numbers = iter(range(jobs))
+
+    async def caller():
+        for n in numbers:
+            await peer.enqueue_one(n)
+
+    await asyncio.gather(*(caller() for _ in range(callers)))
+
+
 async def nothing_left(peer):
     """Waits until the peer's tables say that nothing is left to do."""
     while left := await peer.left():
@@ -127,7 +164,7 @@ def since(started):
     return time.perf_counter() - started
 
 
-async def drain(peer, request, start):
+async def drain(peer, request, starter):
     jobs = request["jobs"]
     enqueueing = time.perf_counter()
     await enqueue_in_batches(peer, jobs)
@@ -135,7 +172,7 @@ async def drain(peer, request, start):
     enqueued = await peer.left()
     expect("enqueued", enqueued, jobs)
     tally = Tally()
-    started = await start.go(enqueued=enqueued, enqueue_seconds=enqueue_seconds)
+    started = await starter.go(peer, enqueued=enqueued, enqueue_seconds=enqueue_seconds)
     await peer.work(tally.handle)
     await tally.reaches(jobs)
     left = await nothing_left(peer)
@@ -149,25 +186,20 @@ async def drain(peer, request, start):
     }
 
 
-async def enqueue(peer, request, start):
+async def enqueue(peer, request, starter):
     jobs, callers, mode = request["jobs"], request.get("callers", 1), request.get("mode")
     if mode not in ("single", "batch"):
         raise ValueError(f'mode is "single" or "batch", not {mode!r}')
-    warm_up = 2 * callers if mode == "single" else WARM_UP
-    if mode == "single":
-        await asyncio.gather(*(peer.enqueue_one(n) for n in range(warm_up)))
+    single = mode == "single"
+    warm_up = max(WARM_UP, callers * WARM_UP_EACH) if single else WARM_UP
+    if single:
+        await enqueue_by_callers(peer, callers, warm_up)
     else:
-        await peer.enqueue_many(range(warm_up))
+        await enqueue_in_batches(peer, warm_up, 1)
     expect("warm-up", await peer.left(), warm_up)
-    started = await start.go()
-    if mode == "single":
-        numbers = iter(range(jobs))
-
-        async def caller():
-            for n in numbers:
-                await peer.enqueue_one(n)
-
-        await asyncio.gather(*(caller() for _ in range(callers)))
+    started = await starter.go(peer)
+    if single:
+        await enqueue_by_callers(peer, callers, jobs)
     else:
         await enqueue_in_batches(peer, jobs, request.get("batch", BATCH))
     seconds = since(started)
@@ -176,7 +208,7 @@ async def enqueue(peer, request, start):
     return {"enqueued": jobs, "stored": stored, "seconds": seconds}
 
 
-async def latency(peer, request, start):
+async def latency(peer, request, starter):
     background = Tally()
     loop = asyncio.get_running_loop()
     starts = asyncio.Queue()
@@ -196,7 +228,7 @@ async def latency(peer, request, start):
     await peer.work(handle)
     for n in range(3):
         await probe(n)
-    await start.go()
+    await starter.go(peer)
     stop = asyncio.Event()
     producer = asyncio.create_task(produce(peer, request.get("background_per_second", 0), stop))
     ms = []
@@ -205,11 +237,22 @@ async def latency(peer, request, start):
         ms.append(await probe(n))
     stop.set()
     produced = await producer
+
+    async def rest():
+        await background.reaches(produced)
+        await nothing_left(peer)
+
     try:
-        await asyncio.wait_for(background.reaches(produced), DRAIN_PATIENCE)
+        await asyncio.wait_for(rest(), DRAIN_PATIENCE)
     except TimeoutError:
-        pass  # The two counts say so.
-    return {"ms": ms, "background_handled": background.handled, "background_enqueued": produced}
+        pass  # The counts say so.
+    return {
+        "ms": ms,
+        "background_handled": background.handled,
+        "background_enqueued": produced,
+        "left": await peer.left(),
+        "kept": await peer.kept(),
+    }
 
 
 async def produce(peer, per_second, stop):
@@ -224,20 +267,20 @@ async def produce(peer, per_second, stop):
     return produced
 
 
-async def sustained(peer, request, start):
+async def sustained(peer, request, starter):
     limit, window = request["seconds"], request.get("window", WINDOW)
     batch = max(1, min(BATCH, window // 4))
     tally = Tally()
-    depths, in_time, produced = [], None, 0
-    started = await start.go()
+    depths, in_time, produced = [], {}, 0
+    started = await starter.go(peer)
     await peer.work(tally.handle)
 
     async def look():
-        nonlocal in_time
         for second in range(1, limit + 1):
             await asyncio.sleep(max(0, second - since(started)))
             depths.append(produced - tally.handled)
-        in_time = tally.handled
+        # What comes after, the tail and its counts, belongs to neither.
+        in_time.update(handled_in_time=tally.handled, seconds=since(started))
 
     looking = asyncio.create_task(look())
     while since(started) < limit:
@@ -250,19 +293,18 @@ async def sustained(peer, request, start):
     await tally.reaches(produced)
     left = await nothing_left(peer)
     return {
-        "handled_in_time": in_time,
+        **in_time,
         "produced": produced,
         "handled": tally.handled,
         "distinct": tally.distinct,
         "left": left,
-        "seconds": since(started),
         "depths": depths,
     }
 
 
-async def slots(peer, request, start):
+async def slots(peer, request, starter):
     schedules = request["schedules"]
-    await start.go()
+    await starter.go(peer)
     slot = math.ceil((time.time() + SLOT_MARGIN) / 60) * 60
     ms = {}
     loop = asyncio.get_running_loop()

@@ -56,6 +56,11 @@ class Peer:
         # A result of None is not stored, and a task is deleted when it is taken.
         return self.huey.storage.result_store_size()
 
+    async def durability(self):
+        # The worker's thread makes its connection by the same call.
+        names = ("journal_mode", "synchronous")
+        return {name: self.huey.storage.conn.execute(f"PRAGMA {name}").fetchone()[0] for name in names}
+
 
 async def open_peer(request):
     return Peer(request)

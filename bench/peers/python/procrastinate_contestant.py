@@ -75,6 +75,9 @@ class Peer:
     async def kept(self):
         return (await self.connector.execute_query_one_async(FINISHED))["jobs"]
 
+    async def durability(self):
+        return await self.connector.execute_query_one_async("SHOW synchronous_commit")
+
 
 async def open_peer(request):
     return await Peer(request).open()

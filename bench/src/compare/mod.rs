@@ -18,6 +18,7 @@ mod verdicts;
 
 use crate::load::Outcome;
 use arena::Arena;
+use tokio::signal::unix::{SignalKind, signal};
 
 /// What is compared.
 pub const PARTS: [&str; 6] = ["drain", "sqlite", "enqueue", "latency", "sustained", "slots"];
@@ -88,7 +89,15 @@ pub fn run(part: Option<&str>, extent: &Extent) -> Outcome<()> {
     if extent.rounds == 0 || extent.percent == 0 {
         return Err("there must be at least one round with at least one percent of the jobs".into());
     }
-    runtime.block_on(play(&parts, extent))
+    runtime.block_on(async {
+        let (mut interrupted, mut ended) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+        // Whatever is under way is dropped, and with it the contestants, the server, and all folders.
+        tokio::select! {
+            done = play(&parts, extent) => done,
+            _ = interrupted.recv() => Err("interrupted: what was not finished is not kept".into()),
+            _ = ended.recv() => Err("told to end: what was not finished is not kept".into()),
+        }
+    })
 }
 
 async fn play(parts: &[&str], extent: &Extent) -> Outcome<()> {
