@@ -1,17 +1,21 @@
 //! What the contestants written in Rust share: the protocol, and the scenarios over what each peer can do.
 
 mod scenarios;
+mod starter;
 mod tally;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
+use starter::Starter;
 use std::error::Error;
 use std::io::Write;
 use std::ops::Range;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::SystemTime;
-use tokio::io::{AsyncBufReadExt, BufReader, Lines, Stdin};
+
+/// The most jobs that are produced and not handled, if nobody says anything else.
+pub const WINDOW: i64 = 20_000;
 
 /// What may fail.
 pub type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
@@ -29,8 +33,19 @@ pub trait Peer: Send + Sync + 'static {
     fn work(&self, handle: Handle) -> impl Future<Output = Outcome<()>> + Send;
     /// How many jobs the peer's own tables say are not finished.
     fn left(&self) -> impl Future<Output = Outcome<u64>> + Send;
+    /// The same by a count that is exact, where the one that can be asked again and again trusts something else.
+    fn left_exactly(&self) -> impl Future<Output = Outcome<u64>> + Send {
+        self.left()
+    }
     /// How many finished jobs they have a record of.
     fn kept(&self) -> impl Future<Output = Outcome<u64>> + Send;
+    /// How many jobs may be produced and not handled where the request says nothing.
+    fn window(&self) -> i64 {
+        WINDOW
+    }
+    /// What a commit is worth, as the database says on a connection of the peer's: `synchronous_commit` of PostgreSQL,
+    /// `journal_mode` and `synchronous` of SQLite.
+    fn durability(&self) -> impl Future<Output = Outcome<Value>> + Send;
     /// Starts the worker with so many schedules that are due at the slot, for peers that have schedules.
     fn work_on_schedules(
         &self, _schedules: i64, _slot: SystemTime, _handle: Handle,
@@ -50,6 +65,7 @@ pub struct Request {
     /// `default` or `best`.
     #[serde(default)]
     pub settings: String,
+    about: Option<String>,
     jobs: Option<i64>,
     mode: Option<String>,
     callers: Option<i64>,
@@ -67,9 +83,9 @@ impl Request {
         self.settings == "best"
     }
 
-    /// Whether it is about how soon a job starts, not about how many.
+    /// Whether it is about how soon a job starts, or about how many can be handled by what makes them start soon.
     pub fn is_about_latency(&self) -> bool {
-        ["latency", "slots"].contains(&self.scenario.as_str())
+        ["latency", "slots"].contains(&self.scenario.as_str()) || self.about.as_deref() == Some("latency")
     }
 
     /// How many enqueue at once.
@@ -108,14 +124,10 @@ async fn play<P: Peer>(about: &Value, open: impl AsyncFnOnce(Request) -> Outcome
     if !["default", "best"].contains(&request.settings.as_str()) {
         return Err(format!("settings are \"default\" or \"best\", not {:?}", request.settings).into());
     }
-    let mut starter = Starter { lines: BufReader::new(tokio::io::stdin()).lines() };
+    let mut starter = Starter::listen();
     let peer = Arc::new(open(request.clone()).await?);
-    let mut done = scenarios::play(&peer, &request, &mut starter).await?;
-    done["event"] = json!("done");
-    say(&done);
-    // Until whoever asked has looked at this process's memory, and closes stdin.
-    while starter.lines.next_line().await?.is_some() {}
-    Ok(())
+    let done = scenarios::play(&peer, &request, &mut starter).await?;
+    starter.done(done).await
 }
 
 /// Runs a worker beside everything else. Its end is the contestant's, because nobody would handle the rest.
@@ -147,22 +159,4 @@ fn request() -> Outcome<Request> {
 fn say(line: &Value) {
     // Nobody is left to be told when stdout is closed.
     let _ = writeln!(std::io::stdout(), "{line}");
-}
-
-struct Starter {
-    lines: Lines<BufReader<Stdin>>,
-}
-
-impl Starter {
-    /// Says that all is ready, and waits for the word.
-    async fn go(&mut self, mut ready: Value) -> Outcome<std::time::Instant> {
-        ready["event"] = json!("ready");
-        say(&ready);
-        while let Some(line) = self.lines.next_line().await? {
-            if line.trim() == "go" {
-                return Ok(std::time::Instant::now());
-            }
-        }
-        Err("stdin ended before the line: go".into())
-    }
 }

@@ -11,8 +11,9 @@ use tokio::sync::{Notify, mpsc};
 use tokio::time::{sleep, timeout};
 
 const BATCH: i64 = 1000;
-const WINDOW: i64 = 20_000;
-const WARM_UP: i64 = 20;
+/// Calls before what counts, as many as Punctual makes; and at least so many by each caller.
+const WARM_UP: i64 = 50;
+const WARM_UP_EACH: i64 = 2;
 const SLOT_MARGIN: Duration = Duration::from_secs(15);
 const SLOT_PATIENCE: Duration = Duration::from_secs(30);
 const DRAIN_PATIENCE: Duration = Duration::from_secs(60);
@@ -39,12 +40,12 @@ async fn drain<P: Peer>(peer: &Arc<P>, jobs: i64, starter: &mut Starter) -> Outc
     let enqueued = peer.left().await?;
     expect("enqueued", enqueued, jobs)?;
     let tally = Arc::new(Tally::default());
-    let started = starter.go(json!({"enqueued": enqueued, "enqueue_seconds": enqueue_seconds})).await?;
+    let started = starter.go(&**peer, json!({"enqueued": enqueued, "enqueue_seconds": enqueue_seconds})).await?;
     peer.work(tally.as_handle()).await?;
     tally.reaches(jobs).await;
-    let left = nothing_left(&**peer).await?;
+    nothing_left(&**peer).await?;
     let seconds = started.elapsed().as_secs_f64();
-    let kept = peer.kept().await?;
+    let (left, kept) = (peer.left_exactly().await?, peer.kept().await?);
     let (handled, distinct) = (tally.handled(), tally.distinct());
     Ok(json!({"handled": handled, "distinct": distinct, "left": left, "kept": kept, "seconds": seconds}))
 }
@@ -57,14 +58,14 @@ async fn enqueue<P: Peer>(peer: &Arc<P>, request: &Request, starter: &mut Starte
         Some("batch") => false,
         other => return Err(format!("mode is \"single\" or \"batch\", not {other:?}").into()),
     };
-    let warm_up = if single { 2 * callers } else { WARM_UP };
+    let warm_up = if single { WARM_UP.max(callers * WARM_UP_EACH) } else { WARM_UP };
     if single {
         enqueue_by_callers(peer, callers, warm_up).await?;
     } else {
-        peer.enqueue_many(0..warm_up).await?;
+        enqueue_in_batches(&**peer, warm_up, 1).await?;
     }
     expect("warm-up", peer.left().await?, warm_up)?;
-    let started = starter.go(json!({})).await?;
+    let started = starter.go(&**peer, json!({})).await?;
     if single {
         enqueue_by_callers(peer, callers, jobs).await?;
     } else {
@@ -73,7 +74,8 @@ async fn enqueue<P: Peer>(peer: &Arc<P>, request: &Request, starter: &mut Starte
     let seconds = started.elapsed().as_secs_f64();
     let all = peer.left().await?;
     expect("stored", all, warm_up + jobs)?;
-    Ok(json!({"enqueued": jobs, "stored": jobs, "seconds": seconds}))
+    let stored = i64::try_from(all)? - warm_up;
+    Ok(json!({"enqueued": jobs, "stored": stored, "seconds": seconds}))
 }
 
 async fn latency<P: Peer>(peer: &Arc<P>, request: &Request, starter: &mut Starter) -> Outcome<Value> {
@@ -93,7 +95,7 @@ async fn latency<P: Peer>(peer: &Arc<P>, request: &Request, starter: &mut Starte
     for number in 0..3 {
         probe(&**peer, number, &mut starts).await?;
     }
-    starter.go(json!({})).await?;
+    starter.go(&**peer, json!({})).await?;
     let producer = Producer::start(peer, request.background_per_second.unwrap_or(0));
     let mut ms = Vec::new();
     for number in 0..probes {
@@ -101,9 +103,19 @@ async fn latency<P: Peer>(peer: &Arc<P>, request: &Request, starter: &mut Starte
         ms.push(probe(&**peer, number, &mut starts).await?);
     }
     let produced = producer.stop().await?;
-    // Where that is not enough, the two counts say so.
-    let _ = timeout(DRAIN_PATIENCE, background.reaches(produced)).await;
-    Ok(json!({"ms": ms, "background_handled": background.handled(), "background_enqueued": produced}))
+    let rest = async {
+        background.reaches(produced).await;
+        nothing_left(&**peer).await
+    };
+    // Where that is not enough, the counts say so.
+    if let Ok(rest) = timeout(DRAIN_PATIENCE, rest).await {
+        rest?;
+    }
+    let (left, kept) = (peer.left_exactly().await?, peer.kept().await?);
+    let handled = background.handled();
+    Ok(json!({
+        "ms": ms, "background_handled": handled, "background_enqueued": produced, "left": left, "kept": kept,
+    }))
 }
 
 /// Milliseconds from before the call that enqueues to the start of the handler.
@@ -116,11 +128,11 @@ async fn probe(peer: &impl Peer, number: i64, starts: &mut mpsc::UnboundedReceiv
 
 async fn sustained<P: Peer>(peer: &Arc<P>, request: &Request, starter: &mut Starter) -> Outcome<Value> {
     let limit = needed("seconds", request.seconds)?;
-    let window = request.window.unwrap_or(WINDOW);
+    let window = request.window.unwrap_or_else(|| peer.window());
     let batch = (window / 4).clamp(1, BATCH);
     let tally = Arc::new(Tally::default());
     let produced = Arc::new(AtomicI64::new(0));
-    let started = starter.go(json!({})).await?;
+    let started = starter.go(&**peer, json!({})).await?;
     let looking = tokio::spawn(look(started, limit, Arc::clone(&produced), Arc::clone(&tally)));
     peer.work(tally.as_handle()).await?;
     while started.elapsed() < Duration::from_secs(limit) {
@@ -132,30 +144,38 @@ async fn sustained<P: Peer>(peer: &Arc<P>, request: &Request, starter: &mut Star
         peer.enqueue_many(so_far..so_far + batch).await?;
         produced.store(so_far + batch, Ordering::Relaxed);
     }
-    let (depths, in_time) = looking.await?;
+    let in_time = looking.await?;
     let produced = produced.load(Ordering::Relaxed);
     tally.reaches(produced).await;
-    let left = nothing_left(&**peer).await?;
-    let seconds = started.elapsed().as_secs_f64();
+    nothing_left(&**peer).await?;
+    let left = peer.left_exactly().await?;
     let (handled, distinct) = (tally.handled(), tally.distinct());
     Ok(json!({
-        "handled_in_time": in_time, "produced": produced, "handled": handled, "distinct": distinct, "left": left,
-        "seconds": seconds, "depths": depths,
+        "handled_in_time": in_time.handled, "seconds": in_time.seconds, "depths": in_time.depths, "produced": produced,
+        "handled": handled, "distinct": distinct, "left": left,
     }))
 }
 
-/// The depth once a second, and how many were handled when the time was over.
-async fn look(started: Instant, limit: u64, produced: Arc<AtomicI64>, tally: Arc<Tally>) -> (Vec<i64>, i64) {
+/// What is seen while the time lasts.
+struct InTime {
+    /// Produced and not handled, once a second.
+    depths: Vec<i64>,
+    handled: i64,
+    /// When that was counted: what comes after, the tail and its counts, belongs to neither.
+    seconds: f64,
+}
+
+async fn look(started: Instant, limit: u64, produced: Arc<AtomicI64>, tally: Arc<Tally>) -> InTime {
     let mut depths = Vec::new();
     for second in 1..=limit {
         sleep(Duration::from_secs(second).saturating_sub(started.elapsed())).await;
         depths.push(produced.load(Ordering::Relaxed) - tally.handled());
     }
-    (depths, tally.handled())
+    InTime { depths, handled: tally.handled(), seconds: started.elapsed().as_secs_f64() }
 }
 
 async fn slots<P: Peer>(peer: &Arc<P>, schedules: i64, starter: &mut Starter) -> Outcome<Value> {
-    starter.go(json!({})).await?;
+    starter.go(&**peer, json!({})).await?;
     let soonest = SystemTime::now().duration_since(UNIX_EPOCH)? + SLOT_MARGIN;
     let slot = UNIX_EPOCH + Duration::from_secs((soonest.as_secs() / 60 + 1) * 60);
     let ms = Arc::new(Mutex::new(HashMap::new()));
@@ -211,14 +231,11 @@ async fn enqueue_by_callers<P: Peer>(peer: &Arc<P>, callers: i64, jobs: i64) -> 
 }
 
 /// Waits until the peer's tables say that nothing is left to do.
-async fn nothing_left(peer: &impl Peer) -> Outcome<u64> {
-    loop {
-        let left = peer.left().await?;
-        if left == 0 {
-            return Ok(left);
-        }
+async fn nothing_left(peer: &impl Peer) -> Outcome<()> {
+    while peer.left().await? != 0 {
         sleep(Duration::from_millis(2)).await;
     }
+    Ok(())
 }
 
 fn expect(what: &str, found: u64, wanted: i64) -> Outcome<()> {

@@ -3,6 +3,7 @@
 use apalis::prelude::*;
 use apalis_postgres::{Config, PostgresStorage, queries};
 use punctual_bench_peers::{Handle, Outcome, Peer, Request, keep_running};
+use serde_json::{Value, json};
 use sqlx::PgPool;
 use sqlx::postgres::PgPoolOptions;
 use std::ops::Range;
@@ -70,10 +71,15 @@ impl Peer for Contestant {
     async fn kept(&self) -> Outcome<u64> {
         self.count("= 'Done'").await
     }
+
+    async fn durability(&self) -> Outcome<Value> {
+        let on: String = sqlx::query_scalar("SHOW synchronous_commit").fetch_one(&self.pool).await?;
+        Ok(json!({"synchronous_commit": on}))
+    }
 }
 
 fn main() -> ExitCode {
-    let about = serde_json::json!({
+    let about = json!({
         "name": "apalis-postgres",
         "version": punctual_bench_peers::version_of("apalis-postgres"),
         "language": "Rust",
@@ -82,8 +88,8 @@ fn main() -> ExitCode {
         "default": "batches of 10",
         "best": "batches of 1000, woken by NOTIFY",
         "scenarios": ["drain", "enqueue", "latency", "sustained"],
-        "jobs_default": 6_000,
-        "jobs_best": 30_000,
+        "jobs_default": 10_000,
+        "jobs_best": 120_000,
     });
     punctual_bench_peers::main(about, Contestant::open)
 }

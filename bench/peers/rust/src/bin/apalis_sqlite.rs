@@ -3,6 +3,7 @@
 use apalis::prelude::*;
 use apalis_sqlite::{Config, SqliteStorage, queries};
 use punctual_bench_peers::{Handle, Outcome, Peer, Request, keep_running};
+use serde_json::{Value, json};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous};
 use std::ops::Range;
 use std::process::ExitCode;
@@ -80,10 +81,16 @@ impl Peer for Contestant {
     async fn kept(&self) -> Outcome<u64> {
         self.count("= 'Done'").await
     }
+
+    async fn durability(&self) -> Outcome<Value> {
+        let journal_mode: String = sqlx::query_scalar("PRAGMA journal_mode").fetch_one(&self.pool).await?;
+        let synchronous: i64 = sqlx::query_scalar("PRAGMA synchronous").fetch_one(&self.pool).await?;
+        Ok(json!({"journal_mode": journal_mode, "synchronous": synchronous}))
+    }
 }
 
 fn main() -> ExitCode {
-    let about = serde_json::json!({
+    let about = json!({
         "name": "apalis-sqlite",
         "version": punctual_bench_peers::version_of("apalis-sqlite"),
         "language": "Rust",
@@ -92,8 +99,8 @@ fn main() -> ExitCode {
         "default": "batches of 10, WAL, synchronous FULL",
         "best": "batches of 1000, polls every 5 ms, WAL, synchronous FULL",
         "scenarios": ["drain", "enqueue", "latency", "sustained"],
-        "jobs_default": 1_000,
-        "jobs_best": 1_500,
+        "jobs_default": 2_000,
+        "jobs_best": 3_000,
     });
     punctual_bench_peers::main(about, Contestant::open)
 }

@@ -4,6 +4,7 @@ use awa::model::insert;
 use awa::{Client, InsertOpts, JobArgs, JobResult, QueueConfig, QueueStorage};
 use punctual_bench_peers::{Handle, Outcome, Peer, Request};
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 use sqlx_08::postgres::{PgPool, PgPoolOptions};
 use std::ops::Range;
 use std::process::ExitCode;
@@ -101,21 +102,30 @@ impl Peer for Contestant {
 
     async fn left(&self) -> Outcome<u64> {
         if !self.working.load(Ordering::Relaxed) {
-            let counts = self.storage.queue_counts(&self.pool, QUEUE).await?;
-            return Ok((counts.available + counts.running).unsigned_abs());
+            return self.left_exactly().await;
         }
         // Its own exact count of what is running takes seconds behind a drain, so that it would be most of what is measured.
         let finished: i64 = sqlx_08::query_scalar(&self.finished).fetch_one(&self.pool).await?;
         Ok((self.enqueued.load(Ordering::Relaxed) - finished).unsigned_abs())
     }
 
+    async fn left_exactly(&self) -> Outcome<u64> {
+        let counts = self.storage.queue_counts(&self.pool, QUEUE).await?;
+        Ok((counts.available + counts.running).unsigned_abs())
+    }
+
     async fn kept(&self) -> Outcome<u64> {
         Ok(self.storage.queue_counts(&self.pool, QUEUE).await?.terminal.unsigned_abs())
+    }
+
+    async fn durability(&self) -> Outcome<Value> {
+        let on: String = sqlx_08::query_scalar("SHOW synchronous_commit").fetch_one(&self.pool).await?;
+        Ok(json!({"synchronous_commit": on}))
     }
 }
 
 fn main() -> ExitCode {
-    let about = serde_json::json!({
+    let about = json!({
         "name": "awa",
         "version": punctual_bench_peers::version_of("awa"),
         "language": "Rust",
@@ -125,7 +135,7 @@ fn main() -> ExitCode {
         "best": "1024 jobs at once, no deadline, polls every 20 ms",
         "scenarios": ["drain", "enqueue", "latency", "sustained"],
         "jobs_default": 10_000,
-        "jobs_best": 20_000,
+        "jobs_best": 60_000,
     });
     punctual_bench_peers::main(about, Contestant::open)
 }

@@ -1,6 +1,7 @@
 //! The contestant underway, on PostgreSQL.
 
 use punctual_bench_peers::{Handle, Outcome, Peer, Request, keep_running};
+use serde_json::{Value, json};
 use sqlx_08::postgres::{PgPool, PgPoolOptions};
 use sqlx_08::{Postgres, Transaction};
 use std::ops::Range;
@@ -76,10 +77,15 @@ impl Peer for Contestant {
     async fn kept(&self) -> Outcome<u64> {
         self.count("'succeeded'").await
     }
+
+    async fn durability(&self) -> Outcome<Value> {
+        let on: String = sqlx_08::query_scalar("SHOW synchronous_commit").fetch_one(&self.pool).await?;
+        Ok(json!({"synchronous_commit": on}))
+    }
 }
 
 fn main() -> ExitCode {
-    let about = serde_json::json!({
+    let about = json!({
         "name": "underway",
         "version": punctual_bench_peers::version_of("underway"),
         "language": "Rust",
