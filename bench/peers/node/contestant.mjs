@@ -37,9 +37,12 @@ export async function main(about, open) {
   }
 }
 
-/** Whether it is about how soon a job starts, or about how many can be handled by what makes them start soon. */
+/**
+ * Whether it is about how soon a job starts, or about how many can be handled by what makes them start soon. Slots are
+ * not: of many jobs that are due at once, the last one starts soonest by what handles many.
+ */
 export function isAboutLatency({ scenario, about }) {
-  return scenario === "latency" || scenario === "slots" || about === "latency";
+  return scenario === "latency" || about === "latency";
 }
 
 /** The version of a package that is installed beside this file. */

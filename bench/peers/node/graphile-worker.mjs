@@ -11,7 +11,7 @@ const ABOUT = {
   stores: ["postgres"],
   keeps: "no",
   default: "concurrency 1, one job per fetch",
-  best: "concurrency 100, local queue of 8000, completions batched at once (latency and slots: 10, no local queue)",
+  best: "concurrency 100, local queue of 8000, completions batched at once (latency: 10, no local queue)",
   scenarios: ["drain", "enqueue", "latency", "sustained", "slots"],
   jobs_default: 3_000,
   jobs_best: 250_000,

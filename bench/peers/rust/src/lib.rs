@@ -83,9 +83,10 @@ impl Request {
         self.settings == "best"
     }
 
-    /// Whether it is about how soon a job starts, or about how many can be handled by what makes them start soon.
+    /// Whether it is about how soon a job starts, or about how many can be handled by what makes them start soon. Slots are
+    /// not: of many jobs that are due at once, the last one starts soonest by what handles many.
     pub fn is_about_latency(&self) -> bool {
-        ["latency", "slots"].contains(&self.scenario.as_str()) || self.about.as_deref() == Some("latency")
+        self.scenario == "latency" || self.about.as_deref() == Some("latency")
     }
 
     /// How many enqueue at once.

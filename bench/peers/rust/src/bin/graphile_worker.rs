@@ -66,7 +66,7 @@ impl Contestant {
             (true, true) => options.concurrency(16),
             (true, false) => options
                 .concurrency(64)
-                .local_queue(LocalQueueConfig::default().with_size(1000).with_queue_count(2))
+                .local_queue(LocalQueueConfig::default().with_size(4000).with_queue_count(2))
                 .complete_job_batch_delay(Duration::from_millis(5)),
         }
     }
@@ -140,7 +140,7 @@ fn main() -> ExitCode {
         "stores": ["postgres"],
         "keeps": "no",
         "default": "as many jobs at once as there are cores, one job per fetch; drained by run_once",
-        "best": "64 jobs at once, two local queues of 1000, completions batched for 5 ms (latency and slots: 16 jobs at once, neither)",
+        "best": "64 jobs at once, two local queues of 4000, completions batched for 5 ms (latency: 16 jobs at once, neither)",
         "scenarios": ["drain", "enqueue", "latency", "sustained", "slots"],
         "jobs_default": 5_000,
         "jobs_best": 270_000,
