@@ -17,8 +17,9 @@ const DUE: usize = 1_000;
 /// The most slots in one claim.
 const BATCH: usize = 100;
 const ROUNDS: usize = 30;
-/// Rounds before those that count: every connection meets its statements for the first time there, on both sides.
-const FIRST_ROUNDS: usize = 2;
+/// Rounds before those that count: every connection meets its statements for the first time there, on both sides. Ten claims
+/// take all there is in a round, and each of fifty is to have had its turn.
+const FIRST_ROUNDS: usize = 12;
 /// Raw SQL twice, and Punctual twice.
 const SIDES: usize = 4;
 

@@ -1,7 +1,7 @@
--- The first jobs of a lane with their places, which a claim is about to take.
-SELECT s.priority, s.position, s.created_at, s.job_id, j.*
+-- The first jobs of a lane, which a claim is about to take.
+SELECT j.*
 FROM (
-  SELECT priority, position, created_at, job_id FROM punctual_queue
+  SELECT job_id FROM punctual_queue
   WHERE lane_id = ?1 AND ready = 1
   ORDER BY priority DESC, position, created_at, job_id
   LIMIT ?2

@@ -1,23 +1,69 @@
 //! Nodes, leases and claims: who may take a job, and taking it in queue order.
 
+use crate::error::store_error;
 use crate::jobs::{Placeless, QueueSlot};
 use crate::limits::Rooms;
 use crate::queue::place_of;
 use crate::rows::{self, Columns, document, unreadable};
 use crate::sql;
 use crate::tx::{Tx, value};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use punctual_core::id::{JobId, LeaseId, NodeId};
 use punctual_core::job::Job;
 use punctual_core::limits::Claimed;
 use punctual_core::order::Place;
 use punctual_core::store::{ClaimRequest, ClaimedJob, Heartbeat, Lease, NewNode, NodePulse, StoreError, StoreResult};
 use punctual_core::target::TargetReader;
-use rusqlite::{Rows, params};
+use rusqlite::{Connection, Rows, params};
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, HashMap};
 use std::sync::Arc;
 use uuid::Uuid;
+
+/// So many definitions are read in the transaction of the claim; more by a reader when it is committed: they never change,
+/// and the one writer has other things to do meanwhile.
+const FEW: usize = 64;
+
+/// What a claim took, in queue order.
+pub(crate) struct Taken {
+    places: Vec<Place>,
+    /// Their definitions, as far as they have been read.
+    jobs: HashMap<JobId, Arc<Job>>,
+    started_at: Timestamp,
+    more_in: Option<SignedDuration>,
+}
+
+impl Taken {
+    /// Whether definitions are still to be read.
+    pub(crate) fn is_unread(&self) -> bool {
+        self.jobs.len() < self.places.len()
+    }
+
+    /// Reads the definitions that have not been read. If that fails the claim stands, as when its answer is lost: the
+    /// heartbeat tells of it.
+    pub(crate) fn read(mut self, connection: &Connection) -> StoreResult<Claimed> {
+        let mut find = connection.prepare_cached(sql::job_by_id).map_err(store_error)?;
+        let mut targets = TargetReader::default();
+        for place in &self.places {
+            let mut rows = find.query(params![place.job_id.as_bytes()]).map_err(store_error)?;
+            if let Some(row) = rows.next().map_err(store_error)? {
+                self.jobs.insert(place.job_id, Arc::new(rows::job_by(row, &mut targets).map_err(unreadable)?));
+            }
+        }
+        self.claimed()
+    }
+
+    /// What the node hears.
+    pub(crate) fn claimed(mut self) -> StoreResult<Claimed> {
+        let started_at = self.started_at;
+        let job = |place: &Place| {
+            let job = self.jobs.remove(&place.job_id);
+            let gone = || StoreError::Internal(format!("the job {} of a place in the queue is gone", place.job_id));
+            job.map(|job| ClaimedJob { job, started_at }).ok_or_else(gone)
+        };
+        Ok(Claimed { jobs: self.places.iter().map(job).collect::<StoreResult<_>>()?, more_in: self.more_in })
+    }
+}
 
 impl Tx<'_> {
     pub(crate) fn register_node(&mut self, node: &NewNode) -> StoreResult<Lease> {
@@ -73,19 +119,20 @@ impl Tx<'_> {
         self.one(find, params, value::<i64>)?.map(|_| ()).ok_or(StoreError::LostLease)
     }
 
-    pub(crate) fn claim_jobs(&mut self, request: &ClaimRequest) -> StoreResult<Claimed> {
+    pub(crate) fn claim_jobs(&mut self, request: &ClaimRequest) -> StoreResult<Taken> {
         self.check_lease(request.lease)?;
         let lanes = self.claimable_lanes(request)?;
         let (lanes, mut rooms) = self.rooms(lanes, request.lease.node_id)?;
-        let quotas = self.quotas(&lanes, &mut rooms, request.limit)?;
-        let mut jobs = Vec::new();
-        let mut targets = TargetReader::default();
+        let (places, quotas) = self.first_of(&lanes, &mut rooms, request.limit)?;
+        let reads = places.len() <= FEW;
+        let (mut jobs, mut targets) = (HashMap::new(), TargetReader::default());
         for (lane, quota) in lanes.iter().zip(quotas).filter(|(_, quota)| *quota > 0) {
-            jobs.extend(self.claim_of_lane(lane, quota, request, &mut targets)?);
+            if reads {
+                jobs.extend(self.jobs_of_lane(lane, quota, &mut targets)?);
+            }
+            self.move_of_lane(lane, quota, request)?;
         }
-        jobs.sort_unstable_by_key(|(place, _)| *place);
-        let started = |(_, job)| ClaimedJob { job, started_at: self.now };
-        Ok(Claimed { jobs: jobs.into_iter().map(started).collect(), more_in: self.spend(&rooms)? })
+        Ok(Taken { places, jobs, started_at: self.now, more_in: self.spend(&rooms)? })
     }
 
     fn claimable_lanes(&self, request: &ClaimRequest) -> StoreResult<Vec<Lane>> {
@@ -94,42 +141,47 @@ impl Tx<'_> {
         self.all(sql::claimable_lanes, params![queues, types, self.now_us()], Lane::read)
     }
 
-    /// How many of its first jobs each lane gives, so that all together are the first in queue order, as far as the
-    /// limits have room: each lane is an ordered cursor, and the merge reads just one row more of each lane than it
-    /// takes. All jobs of a lane have the same limits, so that one which is kept back keeps back all behind it.
-    fn quotas(&self, lanes: &[Lane], rooms: &mut Rooms, limit: usize) -> StoreResult<Vec<usize>> {
+    /// The places of the first jobs in queue order, as far as the limits have room, and how many of them each lane gives:
+    /// each lane is an ordered cursor, and the merge reads just one row more of each lane than it takes. All jobs of a lane
+    /// have the same limits, so that one which is kept back keeps back all behind it.
+    fn first_of(&self, lanes: &[Lane], rooms: &mut Rooms, limit: usize) -> StoreResult<(Vec<Place>, Vec<usize>)> {
         let mut statements = lanes.iter().map(|_| self.prepare(sql::lane_head)).collect::<StoreResult<Vec<_>>>()?;
         let mut cursors = Vec::with_capacity(lanes.len());
         for (statement, lane) in statements.iter_mut().zip(lanes) {
-            cursors.push(statement.query(params![lane.id]).map_err(crate::error::store_error)?);
+            cursors.push(statement.query(params![lane.id]).map_err(store_error)?);
         }
         let mut heads = BinaryHeap::new();
         for (lane, cursor) in cursors.iter_mut().enumerate() {
             heads.extend(step(cursor)?.map(|place| Reverse((place, lane))));
         }
-        let (mut quotas, mut taken) = (vec![0; lanes.len()], 0);
-        while taken < limit
-            && let Some(Reverse((_, lane))) = heads.pop()
+        let (mut places, mut quotas) = (Vec::new(), vec![0; lanes.len()]);
+        while places.len() < limit
+            && let Some(Reverse((place, lane))) = heads.pop()
         {
             if !rooms.take(lane) {
                 continue;
             }
             quotas[lane] += 1;
-            taken += 1;
+            places.push(place);
             heads.extend(step(&mut cursors[lane])?.map(|place| Reverse((place, lane))));
         }
-        Ok(quotas)
+        Ok((places, quotas))
+    }
+
+    /// The definitions of the first jobs of a lane.
+    fn jobs_of_lane(
+        &self, lane: &Lane, quota: usize, targets: &mut TargetReader,
+    ) -> StoreResult<Vec<(JobId, Arc<Job>)>> {
+        let limit = i64::try_from(quota).unwrap_or(i64::MAX);
+        self.all(sql::lane_jobs, params![lane.id, limit], |row| {
+            let job = rows::job_by(row, targets)?;
+            Ok((job.id, Arc::new(job)))
+        })
     }
 
     /// Moves the first jobs of a lane from `queue` to `running`.
-    fn claim_of_lane(
-        &self, lane: &Lane, quota: usize, request: &ClaimRequest, targets: &mut TargetReader,
-    ) -> StoreResult<Vec<(Place, Arc<Job>)>> {
+    fn move_of_lane(&self, lane: &Lane, quota: usize, request: &ClaimRequest) -> StoreResult<()> {
         let limit = i64::try_from(quota).unwrap_or(i64::MAX);
-        let jobs = self.all(sql::lane_jobs, params![lane.id, limit], |row| {
-            let job = rows::job_behind_place(row, targets)?;
-            Ok((place_of(row)?, Arc::new(job)))
-        })?;
         let Lease { node_id, lease_id } = request.lease;
         let started = params![
             lane.id,
@@ -143,12 +195,11 @@ impl Tx<'_> {
             self.execute(sql::start_lane_jobs, started)?,
             self.execute(sql::unqueue_lane_jobs, params![lane.id, limit])?,
         ];
-        if moved != [jobs.len(); 2] || jobs.len() != quota {
-            let words =
-                format!("of {quota} jobs of the lane {} there were {}, and moved {moved:?}", lane.id, jobs.len());
+        if moved != [quota; 2] {
+            let words = format!("of {quota} jobs of the lane {} {moved:?} were moved", lane.id);
             return Err(StoreError::Internal(words));
         }
-        Ok(jobs)
+        Ok(())
     }
 
     pub(crate) fn give_back(&mut self, lease: Lease, jobs: &[JobId]) -> StoreResult<Vec<JobId>> {
@@ -221,12 +272,12 @@ impl QueueRow {
 }
 
 fn step(cursor: &mut Rows<'_>) -> StoreResult<Option<Place>> {
-    let row = cursor.next().map_err(crate::error::store_error)?;
+    let row = cursor.next().map_err(store_error)?;
     row.map(|row| place_of(row).map_err(unreadable)).transpose()
 }
 
 /// All nodes that hold a lease.
-pub(crate) fn read_pulses(connection: &rusqlite::Connection) -> StoreResult<Vec<NodePulse>> {
+pub(crate) fn read_pulses(connection: &Connection) -> StoreResult<Vec<NodePulse>> {
     let sql = "SELECT l.node_id, l.lease_id, n.name, l.counter, n.offers
                FROM punctual_leases AS l JOIN punctual_nodes AS n ON n.id = l.node_id ORDER BY l.node_id";
     rows::collect(connection, sql, [], |row| {

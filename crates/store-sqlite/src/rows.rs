@@ -243,11 +243,9 @@ pub(crate) fn job(row: &Row<'_>) -> Result<Job, Unreadable> {
     job_of(&mut Columns::of(row), &mut TargetReader::default())
 }
 
-/// One of many, behind the four columns of its place.
-pub(crate) fn job_behind_place(row: &Row<'_>, targets: &mut TargetReader) -> Result<Job, Unreadable> {
-    let mut c = Columns::of(row);
-    c.skip(4);
-    job_of(&mut c, targets)
+/// One of many, whose targets are often the same.
+pub(crate) fn job_by(row: &Row<'_>, targets: &mut TargetReader) -> Result<Job, Unreadable> {
+    job_of(&mut Columns::of(row), targets)
 }
 
 fn job_of(c: &mut Columns<'_>, targets: &mut TargetReader) -> Result<Job, Unreadable> {
