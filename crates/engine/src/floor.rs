@@ -490,7 +490,8 @@ mod tests {
     fn a_report_is_no_larger_than_a_server_takes_however_large_each_end_is() {
         let set = RunningSet::default();
         let output = Json::from_output(&"x".repeat(1 << 20)).unwrap();
-        let large = |n| FinishedRun { output: Some(output.clone()), ..FinishedRun::completed(JobId(Uuid::from_u128(n))) };
+        let large =
+            |n| FinishedRun { output: Some(output.clone()), ..FinishedRun::completed(JobId(Uuid::from_u128(n))) };
         set.lock().ended.extend((0..40).map(large));
         let mut taken = Vec::new();
         while !set.lock().ended.is_empty() {
