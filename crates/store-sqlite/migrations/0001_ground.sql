@@ -2,7 +2,9 @@
 --
 -- Names carry the prefix `punctual_` because the file is often the application's own, and its `jobs` is not ours;
 -- PostgreSQL has schemas for that. Times are microseconds since 1970 in UTC, ids are the 16 bytes of a UUID.
--- Tables are STRICT and closed sets are CHECKed, so that a hand-made UPDATE cannot write what no reader expects.
+-- Tables are STRICT and closed sets are CHECKed, so that a hand-made UPDATE cannot write what no reader expects. For a
+-- set of more than two words SQLite makes a table of them, anew for each row that is written, whether or not there is a
+-- value: in the hot tables what most rows have is asked for first, by itself.
 
 CREATE TABLE punctual_queues (
   name TEXT NOT NULL PRIMARY KEY,
@@ -116,7 +118,7 @@ END;
 CREATE TABLE punctual_schedule_results (
   schedule_id BLOB NOT NULL PRIMARY KEY REFERENCES punctual_schedules (id),
   last_run_at INTEGER,
-  last_outcome TEXT CHECK (last_outcome IN ('completed', 'failed', 'skipped', 'cancelled')),
+  last_outcome TEXT CHECK (last_outcome IN ('completed', 'failed') OR last_outcome IN ('skipped', 'cancelled')),
   last_success_at INTEGER,
   consecutive_failures INTEGER NOT NULL DEFAULT 0
 ) STRICT, WITHOUT ROWID;
@@ -136,7 +138,8 @@ CREATE TABLE punctual_jobs (
   template_id BLOB,
   grant_id BLOB,
   trigger TEXT NOT NULL
-    CHECK (trigger IN ('schedule', 'catchup', 'backfill', 'manual', 'api', 'retry', 'flow', 'dependency')),
+    CHECK (trigger IN ('schedule', 'api')
+      OR trigger IN ('catchup', 'backfill', 'manual', 'retry', 'flow', 'dependency')),
   trigger_detail TEXT,
   trace_context TEXT,
   schedule_id BLOB REFERENCES punctual_schedules (id),
@@ -207,8 +210,8 @@ CREATE TABLE punctual_runs (
   node_id BLOB,
   started_at INTEGER,
   finished_at INTEGER NOT NULL,
-  outcome TEXT NOT NULL CHECK (outcome IN ('completed', 'failed', 'skipped', 'cancelled')),
-  error_code TEXT CHECK (error_code IN (
+  outcome TEXT NOT NULL CHECK (outcome IN ('completed', 'failed') OR outcome IN ('skipped', 'cancelled')),
+  error_code TEXT CHECK (error_code IS NULL OR error_code IN (
     'grant_missing', 'grant_revoked', 'grant_expired', 'scope_denied', 'no_executor', 'target_rejected',
     'target_error', 'bad_output', 'output_too_large', 'timeout', 'node_lost', 'interrupted', 'cancelled', 'replaced',
     'dependency_failed', 'internal')),
@@ -239,10 +242,10 @@ CREATE TABLE punctual_slots (
   slot_at INTEGER NOT NULL,
   through INTEGER NOT NULL,
   count INTEGER NOT NULL CHECK (count >= 1),
-  decision TEXT NOT NULL CHECK (decision IN ('fired', 'skipped', 'missed')),
-  reason TEXT NOT NULL CHECK (reason IN (
-    'on_time', 'catchup', 'backfill', 'overlap', 'max_concurrent_runs', 'dependency', 'calendar', 'paused',
-    'rescheduled', 'too_late', 'superseded', 'over_limit', 'edited')),
+  decision TEXT NOT NULL CHECK (decision = 'fired' OR decision IN ('skipped', 'missed')),
+  reason TEXT NOT NULL CHECK (reason IN ('on_time', 'catchup') OR reason IN (
+    'backfill', 'overlap', 'max_concurrent_runs', 'dependency', 'calendar', 'paused', 'rescheduled', 'too_late',
+    'superseded', 'over_limit', 'edited')),
   job_id BLOB,
   decided_at INTEGER NOT NULL,
   node_id BLOB,

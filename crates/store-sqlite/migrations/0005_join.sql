@@ -2,7 +2,7 @@
 
 ALTER TABLE punctual_jobs ADD COLUMN job_key TEXT;
 ALTER TABLE punctual_jobs ADD COLUMN job_key_mode TEXT
-  CHECK (job_key_mode IN ('replace', 'preserve_run_at', 'unsafe_dedupe'));
+  CHECK (job_key_mode IS NULL OR job_key_mode IN ('replace', 'preserve_run_at', 'unsafe_dedupe'));
 
 -- The job that was made last under a key. Its retries are found from it, so that neither claim nor finish writes here,
 -- and a row whose job has ended means that the key is free.

@@ -1,8 +1,8 @@
 //! The one writer thread: many waiting writes share one transaction and one fsync.
 //!
 //! SQLite has one writer at a time, and a durable commit costs an fsync whatever it holds. So callers hand their
-//! work to this thread; it opens a transaction, does the work of everybody who waits, each in a savepoint of its
-//! own, commits once, and only then answers. Work that fails undoes itself and nobody else's. When the commit
+//! work to this thread; it opens a transaction, does the work of everybody who waits, each so that it can be undone by
+//! itself, commits once, and only then answers. Work that fails undoes itself and nobody else's. When the commit
 //! fails, nothing of the group has happened, and everybody is told so.
 //!
 //! The thread also notices what others write to the file: another process, or the program itself on a connection of
@@ -141,28 +141,41 @@ fn data_version(connection: &Connection) -> Option<i64> {
 }
 
 /// One transaction for everybody who waits, those who come while it is open included.
-fn commit_group(connection: &Connection, first: Box<dyn Work>, receiver: &Receiver<Box<dyn Work>>) {
+///
+/// Only those behind the first need a savepoint, for which SQLite copies every page that they change: when the first one
+/// fails there is nothing else to keep.
+fn commit_group(connection: &Connection, mut first: Box<dyn Work>, receiver: &Receiver<Box<dyn Work>>) {
     if let Err(error) = connection.execute_batch("BEGIN IMMEDIATE") {
         first.settle(Err(store_error(error)));
         return;
     }
-    let mut group = Vec::new();
-    let mut next = Some(first);
-    let mut done = Ok(());
-    while let Some(mut work) = next.take() {
+    if first.run(connection).is_err() {
+        undo(connection);
+        first.settle(Ok(()));
+        return;
+    }
+    let (mut group, mut done) = (vec![first], Ok(()));
+    while done.is_ok()
+        && group.len() < GROUP_MAX
+        && let Ok(mut work) = receiver.try_recv()
+    {
         done = run_in_savepoint(connection, work.as_mut());
         group.push(work);
-        if done.is_ok() && group.len() < GROUP_MAX {
-            next = receiver.try_recv().ok();
-        }
     }
     let committed = done.and_then(|()| connection.execute_batch("COMMIT").map_err(store_error));
-    if committed.is_err() && !connection.is_autocommit() {
-        // The next group begins with a clean state or reports the same fault again.
-        let _already_failed = connection.execute_batch("ROLLBACK");
+    if committed.is_err() {
+        undo(connection);
     }
     for work in group {
         work.settle(committed.clone());
+    }
+}
+
+/// Undoes the transaction, if SQLite has not done so by itself.
+fn undo(connection: &Connection) {
+    if !connection.is_autocommit() {
+        // The next group begins with a clean state or reports the same fault again.
+        let _already_failed = connection.execute_batch("ROLLBACK");
     }
 }
 
@@ -178,4 +191,54 @@ fn run_in_savepoint(connection: &Connection, work: &mut dyn Work) -> Result<(), 
     }
     connection.prepare_cached("RELEASE call").and_then(|mut s| s.execute([])).map_err(store_error)?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rusqlite::params;
+
+    fn writer(path: &std::path::Path) -> Writer {
+        let connection = Connection::open(path).unwrap();
+        connection.execute_batch("PRAGMA journal_mode = wal; CREATE TABLE t (n INTEGER NOT NULL)").unwrap();
+        let line = || watch::Sender::new(());
+        Writer::start(connection, Log::of(path), [line(), line()]).unwrap()
+    }
+
+    fn put(n: i64) -> impl FnOnce(&Connection) -> StoreResult<()> + Send + 'static {
+        move |connection| {
+            connection.execute("INSERT INTO t (n) VALUES (?1)", params![n]).map_err(store_error)?;
+            if n < 0 { Err(StoreError::Internal(format!("{n} is refused"))) } else { Ok(()) }
+        }
+    }
+
+    /// What is there after calls that all went into one group: the first one goes on only when the others wait behind it.
+    async fn after(numbers: [i64; 3]) -> (Vec<bool>, Vec<i64>) {
+        let folder = tempfile::tempdir().unwrap();
+        let writer = writer(&folder.path().join("a.db"));
+        let (go, wait) = channel::<()>();
+        let first = move |connection: &Connection| {
+            put(numbers[0])(connection)?;
+            wait.recv().map_err(|_| stopped())
+        };
+        // Polled in this order, and so handed in in this order; only then the first one may go on.
+        let told = async {
+            let _nobody_waits = go.send(());
+        };
+        let (a, b, c, ()) =
+            tokio::join!(writer.write(first), writer.write(put(numbers[1])), writer.write(put(numbers[2])), told);
+        let read = |connection: &Connection| {
+            let mut all = connection.prepare("SELECT n FROM t ORDER BY n").map_err(store_error)?;
+            all.query_map([], |row| row.get(0)).map_err(store_error)?.collect::<Result<_, _>>().map_err(store_error)
+        };
+        ([a, b, c].iter().map(Result::is_ok).collect(), writer.write(read).await.unwrap())
+    }
+
+    #[tokio::test]
+    async fn c12_a_call_that_fails_half_way_undoes_itself_alone_wherever_it_is_in_its_group() {
+        assert_eq!(after([1, 2, 3]).await, (vec![true; 3], vec![1, 2, 3]));
+        assert_eq!(after([-1, 2, 3]).await, (vec![false, true, true], vec![2, 3]));
+        assert_eq!(after([1, -2, 3]).await, (vec![true, false, true], vec![1, 3]));
+        assert_eq!(after([1, 2, -3]).await, (vec![true, true, false], vec![1, 2]));
+    }
 }

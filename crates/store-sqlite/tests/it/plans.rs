@@ -210,3 +210,46 @@ async fn e08_firing_ten_of_a_million_reads_about_ten_rows() {
     let again = store.fire_due(None, 1000).await.unwrap();
     assert_eq!((again.schedules, again.jobs.len()), (0, 0));
 }
+
+/// How many steps SQLite takes to write one row, as a statement in words.
+fn steps(connection: &Connection, insert: &str) -> i32 {
+    let mut statement = connection.prepare(insert).unwrap();
+    statement.execute([]).unwrap();
+    statement.get_status(StatementStatus::VmStep)
+}
+
+/// A set of words in a CHECK is a table that SQLite makes anew for each row, unless what is asked for before it settles the
+/// matter. Steps are counted, not time: the same for the same schema and library.
+#[test]
+fn e08_what_most_rows_of_the_hot_tables_have_is_checked_without_making_a_table_of_words() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("checks.db");
+    SqliteStore::open(&file, SqliteOptions::default()).unwrap();
+    let connection = Connection::open(&file).unwrap();
+    connection.pragma_update(None, "foreign_keys", "OFF").unwrap();
+    let run = |id: &str, outcome: &str, error: &str| {
+        let columns = "job_id, finished_at, outcome, error_code, final";
+        steps(&connection, &format!("INSERT INTO punctual_runs ({columns}) VALUES (x'{id}', 0, {outcome}, {error}, 1)"))
+    };
+    let job = |id: char, trigger: &str| {
+        let columns = "id, created_at, lane_id, priority, target, input, retry, trigger";
+        let id = id.to_string().repeat(32);
+        let values = format!("x'{id}', 0, 1, 0, '{{}}', '{{}}', '{{}}', {trigger}");
+        steps(&connection, &format!("INSERT INTO punctual_jobs ({columns}) VALUES ({values})"))
+    };
+    let slot = |at: i64, decision: &str, reason: &str, job: &str| {
+        let columns =
+            "schedule_id, slot_at, through, count, decision, reason, job_id, decided_at, late_ms, schedule_version";
+        let values = format!("x'01', {at}, {at}, 1, {decision}, {reason}, {job}, 0, 0, 1");
+        steps(&connection, &format!("INSERT INTO punctual_slots ({columns}) VALUES ({values})"))
+    };
+    // A word costs three steps in its table, and each of these sets has more than four of them; two checks settle the
+    // matter of a run, of which the one of errors has sixteen.
+    let (most, rare) = (run("01", "'completed'", "NULL"), run("02", "'cancelled'", "'replaced'"));
+    assert!(most + 40 < rare, "a run that completed takes {most} steps, one that was replaced {rare}");
+    let (most, rare) = (job('1', "'api'"), job('2', "'backfill'"));
+    assert!(most + 12 < rare, "a job of the API takes {most} steps, one of a backfill {rare}");
+    assert_eq!(job('3', "'schedule'"), most, "nor does one of a schedule");
+    let (most, rare) = (slot(1, "'fired'", "'on_time'", "x'01'"), slot(2, "'skipped'", "'edited'", "NULL"));
+    assert!(most + 24 < rare, "a slot that fired in time takes {most} steps, one that was skipped {rare}");
+}
