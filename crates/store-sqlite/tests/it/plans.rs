@@ -249,7 +249,7 @@ fn e08_what_most_rows_of_the_hot_tables_have_is_checked_without_making_a_table_o
     assert!(most + 40 < rare, "a run that completed takes {most} steps, one that was replaced {rare}");
     let (most, rare) = (job('1', "'api'"), job('2', "'backfill'"));
     assert!(most + 12 < rare, "a job of the API takes {most} steps, one of a backfill {rare}");
-    assert_eq!(job('3', "'schedule'"), most, "nor does one of a schedule");
+    assert!(job('3', "'schedule'") <= most, "nor does one of a schedule");
     let (most, rare) = (slot(1, "'fired'", "'on_time'", "x'01'"), slot(2, "'skipped'", "'edited'", "NULL"));
     assert!(most + 24 < rare, "a slot that fired in time takes {most} steps, one that was skipped {rare}");
 }
