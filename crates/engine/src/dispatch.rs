@@ -259,11 +259,12 @@ impl Desk {
         let (now, goes_on) = (self.now(), self.goes_on(talk));
         let many = self.pace.batch();
         let mut jobs = self.floor.jobs.lock();
-        let report = talk.begins || (goes_on && (jobs.ended.len() >= many || jobs.taken() == 0));
+        // Whoever is about to leave says everything, in as many reports as that takes.
+        let leaves = !talk.claims && talk.not_reported.is_none();
+        let report = talk.begins || leaves || (goes_on && (jobs.ended.len() >= many || jobs.taken() == 0));
         let (mut reports, ends) = (Vec::new(), jobs.ends);
         if report && talk.may_report() {
             talk.ends_by_report = jobs.ends;
-            // Whoever is about to leave has nothing to wait for.
             (reports, self.seen_ends) = jobs.take_reports(if goes_on && talk.claims { BATCH } else { usize::MAX });
         }
         drop(jobs);
@@ -387,17 +388,17 @@ impl Desk {
     }
 
     /// Gives jobs back that never started; says how many went back.
+    ///
+    /// Some at a time: there may be thousands, and others have something to write as well. What has gone is forgotten at
+    /// once, whatever becomes of the rest.
     pub async fn give_back(&self, jobs: Vec<JobId>) -> StoreResult<usize> {
-        Ok(self.take_back(jobs).await?.len())
-    }
-
-    /// Some at a time: there may be thousands, and others have something to write as well.
-    async fn take_back(&self, jobs: Vec<JobId>) -> StoreResult<Vec<JobId>> {
-        let mut given = Vec::new();
+        let mut count = 0;
         for some in jobs.chunks(GIVEN_BACK) {
-            given.extend(self.store.give_back_if_leased(self.floor.lease.lease, some.to_vec()).await?);
+            let given = self.store.give_back_if_leased(self.floor.lease.lease, some.to_vec()).await?;
+            count += given.len();
+            self.floor.jobs.lock().forget_waiting(&given.into_iter().collect());
         }
-        Ok(given)
+        Ok(count)
     }
 
     /// Gives back everything that was claimed ahead, and starts nothing of it. What does not go back stays: the next
@@ -408,9 +409,7 @@ impl Desk {
             jobs.close();
             jobs.waiting()
         };
-        let given = self.take_back(waiting).await?;
-        self.floor.jobs.lock().forget_waiting(&given.iter().copied().collect());
-        Ok(given.len())
+        self.give_back(waiting).await
     }
 
     /// Stops everything at once and forgets it: the lease is lost, and others decide what becomes of the runs.

@@ -4,6 +4,7 @@
 //! All that is known of the jobs is behind one lock, so that none is ever in two places, or in none.
 
 use crate::clock::Uptime;
+use crate::ends::Ends;
 use crate::lease::HeldLease;
 use crate::measure::Stopwatch;
 use crate::scribe::Scribe;
@@ -42,7 +43,7 @@ pub(crate) struct Jobs {
     waiting: VecDeque<WaitingJob>,
     running: BTreeMap<JobId, RunningJob>,
     /// Ended and not reported.
-    pub(crate) ended: Vec<FinishedRun>,
+    pub(crate) ended: Ends,
     /// How many have ended so far.
     pub(crate) ends: u64,
     /// Whoever waits for ends is told when there are so many.
@@ -87,16 +88,6 @@ struct Started {
     stop: StopHandle,
     /// How long it was here before.
     waited: Duration,
-}
-
-/// What one report holds has about so many bytes at most, and one end more: a server closes the connection on a message
-/// that is too large for it, and would do so each time that it is sent again.
-const REPORT_BYTES: usize = 16 << 20;
-
-/// How many bytes an end has that may be many.
-fn size(end: &FinishedRun) -> usize {
-    let documents = [&end.output, &end.usage].into_iter().flatten().map(|document| document.as_str().len());
-    documents.chain(end.error.as_ref().map(String::len)).sum()
 }
 
 impl RunningSet {
@@ -177,29 +168,21 @@ impl Jobs {
     /// The same with what has ended and cannot go into the next report of so many: where reports are slower than claims,
     /// they must not pile up.
     pub(crate) fn taken_with_reports(&self, next: usize) -> usize {
-        self.taken() + self.ended.len().saturating_sub(next)
+        self.taken() + self.ended.len() - self.ended.reportable(next)
     }
 
     /// Takes the reports of so many runs at most, and of fewer where they are large, those first that ended first; says
     /// how many had ended by then.
     pub(crate) fn take_reports(&mut self, most: usize) -> (Vec<FinishedRun>, u64) {
-        let mut bytes = 0;
-        let fits = |end: &&FinishedRun| {
-            let before = bytes;
-            bytes += size(end);
-            before < REPORT_BYTES
-        };
-        let count = self.ended.iter().take(most).take_while(fits).count();
-        let later = self.ended.split_off(count);
+        let reports = self.ended.take(most);
         // What was cancelled before it began has a report, and no end.
-        let until = self.ends.saturating_sub(u64::try_from(later.len()).unwrap_or(u64::MAX));
-        (std::mem::replace(&mut self.ended, later), until)
+        let until = self.ends.saturating_sub(u64::try_from(self.ended.len()).unwrap_or(u64::MAX));
+        (reports, until)
     }
 
     /// Reports that could not be made are the first of the next ones.
     pub(crate) fn put_back(&mut self, reports: Vec<FinishedRun>) {
-        let later = std::mem::replace(&mut self.ended, reports);
-        self.ended.extend(later);
+        self.ended.put_back(reports);
     }
 
     /// Whether everything has been reported.
@@ -214,7 +197,7 @@ impl Jobs {
     /// All that are here.
     pub(crate) fn known(&self) -> BTreeSet<JobId> {
         let waiting = self.waiting.iter().map(WaitingJob::id);
-        self.running.keys().copied().chain(waiting).chain(self.ended.iter().map(|end| end.job_id)).collect()
+        self.running.keys().copied().chain(waiting).chain(self.ended.ids()).collect()
     }
 
     /// Nothing that waits is started any more.
@@ -411,7 +394,6 @@ mod tests {
     use crate::stuck::Watched;
     use punctual_core::id::JobId;
     use punctual_core::job::Timeout;
-    use punctual_core::json::Json;
     use punctual_core::store::FinishedRun;
     use std::sync::Arc;
     use std::time::Duration;
@@ -477,27 +459,13 @@ mod tests {
             set.lock().ended.push(FinishedRun::completed(JobId(Uuid::from_u128(n))));
             end_one(&set);
         }
-        let all: Vec<JobId> = set.lock().ended.iter().map(|end| end.job_id).collect();
+        let all: Vec<JobId> = set.lock().ended.ids().collect();
         let (first, until) = set.lock().take_reports(2);
         assert_eq!((first.iter().map(|end| end.job_id).collect::<Vec<_>>(), until), (all[..2].to_vec(), 2));
         assert_eq!(is_told(&set, until, 0).await, Some(3));
         let (rest, until) = set.lock().take_reports(usize::MAX);
         assert_eq!((rest.len(), rest[0].job_id, until), (1, all[2], 3));
         assert_eq!((is_told(&set, until, 0).await, set.lock().take_reports(2).0.len()), (None, 0));
-    }
-
-    #[test]
-    fn a_report_is_no_larger_than_a_server_takes_however_large_each_end_is() {
-        let set = RunningSet::default();
-        let output = Json::from_output(&"x".repeat(1 << 20)).unwrap();
-        let large =
-            |n| FinishedRun { output: Some(output.clone()), ..FinishedRun::completed(JobId(Uuid::from_u128(n))) };
-        set.lock().ended.extend((0..40).map(large));
-        let mut taken = Vec::new();
-        while !set.lock().ended.is_empty() {
-            taken.push(set.lock().take_reports(usize::MAX).0.len());
-        }
-        assert_eq!(taken, [16, 16, 8]);
     }
 
     #[test]

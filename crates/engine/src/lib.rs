@@ -8,6 +8,7 @@ pub mod bulk;
 pub mod clock;
 pub mod declare;
 pub mod dispatch;
+mod ends;
 pub mod fire;
 mod floor;
 pub mod flow;

@@ -4,6 +4,7 @@ use crate::dispatch::Exchange;
 use crate::messenger::Messenger;
 use punctual_core::limits::Claimed;
 use punctual_core::store::{FinishResult, FinishedRun, StoreError, StoreResult};
+use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
@@ -19,7 +20,13 @@ const CLAIMS: usize = 2;
 /// What became of the first of those that were reported, and why the others are to be reported again.
 type Reported = (Vec<FinishResult>, Option<StoreError>);
 
-type Pending<T> = Vec<Pin<Box<dyn Future<Output = T> + Send>>>;
+type Pending<T> = VecDeque<Flight<T>>;
+
+/// What is on its way, or has come before what was sent earlier.
+pub(crate) enum Flight<T> {
+    Flying(Pin<Box<dyn Future<Output = T> + Send>>),
+    Landed(T),
+}
 
 /// Reports and claims go their own ways: neither waits for the other.
 pub(crate) struct Talk {
@@ -52,8 +59,8 @@ impl Talk {
             begins: true,
             ends_by_report: 0,
             there_is_more: true,
-            reporting: Vec::new(),
-            claiming: Vec::new(),
+            reporting: VecDeque::new(),
+            claiming: VecDeque::new(),
             asked_for: 0,
             done: Exchange::default(),
             not_reported: None,
@@ -79,10 +86,10 @@ impl Talk {
 
     pub(crate) fn report(&mut self, reports: Vec<FinishedRun>) {
         let messenger = Arc::clone(&self.messenger);
-        self.reporting.push(Box::pin(async move {
+        self.reporting.push_back(Flight::Flying(Box::pin(async move {
             let answer = messenger.report(&reports).await;
             (reports, answer)
-        }));
+        })));
     }
 
     /// Whether another claim may be sent.
@@ -93,7 +100,7 @@ impl Talk {
     pub(crate) fn claim(&mut self, limit: usize) {
         let messenger = Arc::clone(&self.messenger);
         self.asked_for += limit;
-        self.claiming.push(Box::pin(async move { (limit, messenger.claim(limit).await) }));
+        self.claiming.push_back(Flight::Flying(Box::pin(async move { (limit, messenger.claim(limit).await) })));
     }
 
     /// What a claim brought: how many jobs, and when the next one that a rate keeps back may start.
@@ -114,16 +121,45 @@ impl Talk {
     }
 }
 
-/// The next answer to what is on its way; for ever when nothing is.
+/// The next answer to what is on its way, in the order in which it was sent: what was claimed first stood before the rest
+/// in its queue, and is started before it. For ever when nothing is on its way.
 pub(crate) async fn next_of<T>(pending: &mut Pending<T>) -> T {
     std::future::poll_fn(|cx| {
-        for at in 0..pending.len() {
-            if let Poll::Ready(answer) = pending[at].as_mut().poll(cx) {
-                drop(pending.remove(at));
-                return Poll::Ready(answer);
+        for flight in pending.iter_mut() {
+            if let Flight::Flying(future) = flight
+                && let Poll::Ready(answer) = future.as_mut().poll(cx)
+            {
+                *flight = Flight::Landed(answer);
             }
         }
-        Poll::Pending
+        match pending.pop_front() {
+            Some(Flight::Landed(answer)) => Poll::Ready(answer),
+            Some(flying) => {
+                pending.push_front(flying);
+                Poll::Pending
+            }
+            None => Poll::Pending,
+        }
     })
     .await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::sync::oneshot;
+
+    #[tokio::test]
+    async fn c05_the_answers_to_claims_are_taken_in_the_order_in_which_they_were_sent() {
+        let (first, hear_first) = oneshot::channel();
+        let (second, hear_second) = oneshot::channel();
+        let flying = |hear: oneshot::Receiver<u8>| Flight::Flying(Box::pin(async move { hear.await.unwrap() }));
+        let mut pending = Pending::from([flying(hear_first), flying(hear_second)]);
+        second.send(2).unwrap();
+        let early = tokio::time::timeout(Duration::ZERO, next_of(&mut pending)).await;
+        assert!(early.is_err(), "what was sent first has not come");
+        first.send(1).unwrap();
+        assert_eq!((next_of(&mut pending).await, next_of(&mut pending).await), (1, 2));
+        assert!(pending.is_empty());
+    }
 }

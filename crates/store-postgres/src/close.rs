@@ -37,7 +37,7 @@ impl Alikeness {
 
     /// What a batch of so many turned out to be.
     fn saw(&self, alike: bool, runs: usize) {
-        let next = |doubt: usize| Some(if alike { doubt.saturating_sub(runs) } else { DOUBT * runs });
+        let next = |doubt: usize| Some(if alike { doubt.saturating_sub(runs) } else { doubt.max(DOUBT * runs) });
         // It is always changed.
         let _before = self.doubt.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
     }
@@ -194,8 +194,20 @@ mod tests {
         alikeness.saw(false, 4000);
         (0..1000).for_each(|_| alikeness.saw(true, 1));
         assert!(!alikeness.is_likely());
+        let seldom = Alikeness::default();
+        seldom.saw(false, 1);
+        (0..DOUBT).for_each(|_| seldom.saw(true, 1));
+        assert!(seldom.is_likely(), "what one of a kind costs is soon forgotten");
+    }
+
+    #[test]
+    fn e08_a_single_run_of_another_kind_forgives_nothing_that_a_large_batch_owes() {
+        let alikeness = Alikeness::default();
+        alikeness.saw(false, 4000);
         alikeness.saw(false, 1);
-        (0..DOUBT).for_each(|_| alikeness.saw(true, 1));
-        assert!(alikeness.is_likely(), "what one of a kind costs is soon forgotten");
+        alikeness.saw(true, 15 * 4000);
+        assert!(!alikeness.is_likely());
+        alikeness.saw(true, 4000);
+        assert!(alikeness.is_likely());
     }
 }

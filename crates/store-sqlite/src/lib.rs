@@ -131,6 +131,8 @@ pub struct SqliteStore {
     ids: Arc<Mutex<IdSource>>,
     writer: Writer,
     readers: Readers,
+    /// Reads what claims took, and nothing else: no question that takes long may keep a node from its jobs.
+    claims: Readers,
     commits: Arc<Commits>,
     /// Rings when there may be new work.
     changed: watch::Sender<()>,
@@ -180,6 +182,7 @@ impl SqliteStore {
             ))),
             writer: Writer::start(writer, Log::of(path), [changed.clone(), plans.clone()]).map_err(no_thread)?,
             readers: Readers::start(readers).map_err(no_thread)?,
+            claims: Readers::start(vec![reading_connection(path)?]).map_err(no_thread)?,
             commits,
             changed,
             plans,

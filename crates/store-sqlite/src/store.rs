@@ -163,7 +163,11 @@ impl Store for SqliteStore {
 
     async fn claim_jobs_if_leased(&self, request: ClaimRequest) -> StoreResult<Claimed> {
         let taken = self.write(move |tx| tx.claim_jobs(&request)).await?;
-        if taken.is_unread() { self.read(move |connection| taken.read(connection)).await } else { taken.claimed() }
+        if taken.is_unread() {
+            self.claims.read(move |connection| taken.read(connection)).await
+        } else {
+            taken.claimed()
+        }
     }
 
     async fn give_back_if_leased(&self, lease: Lease, jobs: Vec<JobId>) -> StoreResult<Vec<JobId>> {

@@ -154,6 +154,11 @@ fn commit_group(connection: &Connection, mut first: Box<dyn Work>, receiver: &Re
         first.settle(Ok(()));
         return;
     }
+    if connection.is_autocommit() {
+        // What comes next would be a transaction of its own, and stored whatever the COMMIT says.
+        first.settle(Err(StoreError::Internal("the transaction ended before its COMMIT".to_owned())));
+        return;
+    }
     let (mut group, mut done) = (vec![first], Ok(()));
     while done.is_ok()
         && group.len() < GROUP_MAX

@@ -63,6 +63,19 @@ async fn c08_whoever_leaves_reports_everything_at_once() {
     assert!(world.desk.is_clear());
 }
 
+/// More than one report takes.
+#[tokio::test]
+async fn c08_whoever_leaves_reports_everything_in_as_many_reports_as_that_takes() {
+    let mut world = World::with(40, 0).await;
+    world.enqueue_large(40).await;
+    assert_eq!(world.desk.exchange(true).await.unwrap().claimed, 40);
+    until_all_have_ended(&mut world).await;
+    world.faulty.reports.lock().unwrap().clear();
+    assert_eq!(world.desk.exchange(false).await.unwrap().closed, 40);
+    assert_eq!(*world.faulty.reports.lock().unwrap(), [17, 17, 6]);
+    assert!(world.desk.is_clear());
+}
+
 /// It is looked for in halves, so that a large batch does not become as many calls as it has ends.
 #[tokio::test]
 async fn c09_an_end_that_cannot_be_stored_becomes_a_failure_and_the_others_are_stored_as_they_are() {

@@ -3,6 +3,7 @@
 use crate::faulty::{Fault, FaultyStore};
 use punctual_core::id::JobId;
 use punctual_core::job::{JobState, NewJob};
+use punctual_core::json::Json;
 use punctual_core::store::{Heartbeat, Lease, NewNode, Store};
 use punctual_core::target::Target;
 use punctual_engine::clock::Uptime;
@@ -43,7 +44,11 @@ impl World {
         let faulty = FaultyStore::new(Arc::clone(&real));
         let executors = Executors::default().with(
             "task:work",
-            Arc::new(Handler::new(|_: Context, _: serde_json::Value| async { Ok::<_, TaskError>(()) })),
+            Arc::new(Handler::new(|_: Context, bytes: serde_json::Value| async move {
+                // Nothing, unless it is asked for so much.
+                let bytes = bytes.as_u64().and_then(|bytes| usize::try_from(bytes).ok());
+                Ok::<_, TaskError>(bytes.map(|bytes| "x".repeat(bytes)))
+            })),
         );
         let lease = real.register_node(NewNode { name: "n".into(), offers: executors.job_types() }).await.unwrap();
         let options = DeskOptions { room, prefetch, queues: Vec::new(), grace: Duration::ZERO };
@@ -67,6 +72,13 @@ impl World {
     /// Jobs that end at once.
     pub async fn enqueue_many(&self, count: usize) -> Vec<JobId> {
         self.real.enqueue_jobs(vec![NewJob::new(Target::task("work")); count]).await.unwrap()
+    }
+
+    /// Jobs that end at once, each with a megabyte to tell.
+    pub async fn enqueue_large(&self, count: usize) {
+        let input = Json::parse("input", "1000000").unwrap();
+        let job = NewJob { input, ..NewJob::new(Target::task("work")) };
+        self.real.enqueue_jobs(vec![job; count]).await.unwrap();
     }
 
     /// The store hands out jobs to this node, and the desk does not hear of it; says how many.
